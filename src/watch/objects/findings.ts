@@ -74,6 +74,7 @@ export type FindingCode =
   | 'unknown-protocol'
   | 'duplicate-port'
   | 'invalid-range'
+  | 'too-many-items'
 
 const NO_PROBLEMS: readonly Problem[] = []
 /** Characters of a wrong value that a message repeats. */
@@ -137,6 +138,17 @@ export function arrayAt(parent: JsonObject, name: string, at: string, findings: 
   if (Array.isArray(value)) return value
   findings.add('invalid-field', pathOf(at, name), `must be a list, not ${describe(value)}`)
   return []
+}
+
+/** A list of an object may have so many items: reading them takes some milliseconds, and everything else waits. */
+export const MAX_ITEMS = 10_000
+
+/** As `arrayAt`, and no more than the first MAX_ITEMS items, with a finding. */
+export function shortArrayAt(parent: JsonObject, name: string, at: string, findings: Findings): readonly unknown[] {
+  const items = arrayAt(parent, name, at, findings)
+  if (items.length <= MAX_ITEMS) return items
+  findings.add('too-many-items', pathOf(at, name), `has ${items.length} items, and only ${MAX_ITEMS} are read`)
+  return items.slice(0, MAX_ITEMS)
 }
 
 /** A member that should be text: '' when absent or null, a finding and '' for another type. */

@@ -13,9 +13,11 @@ import {
   arrayAt,
   describe,
   isObject,
+  MAX_ITEMS,
   objectAt,
   portAt,
   portNameAt,
+  shortArrayAt,
   textAt,
   timestampMs,
 } from './findings.ts'
@@ -40,15 +42,16 @@ export function parseService({ json, metadata, findings, intern, origin }: Parse
   const ports = parsePorts(spec, intern, findings)
   if (ports.length === 0) return undefined
   const type = textAt(spec, 'type', 'spec', findings)
-  const rawExternalIps = arrayAt(spec, 'externalIPs', 'spec', findings)
+  const rawExternalIps = shortArrayAt(spec, 'externalIPs', 'spec', findings)
   const external = parsePolicy(spec, 'externalTrafficPolicy', findings)
   const hasExternalPolicy =
     type === 'LoadBalancer' ||
     type === 'NodePort' ||
     ((type === 'ClusterIP' || type === '') && rawExternalIps.length > 0)
   const externalTrafficPolicy = hasExternalPolicy ? external : 'Cluster'
-  const { ranges: sourceRanges, areRead } = parseSourceRanges(spec, findings)
-  const vips = parseVips(json, findings)
+  const { ranges: sourceRanges, areRead, areTooMany } = parseSourceRanges(spec, findings)
+  // Without its ranges a VIP would be open to everyone.
+  const vips = areTooMany === true ? NONE : parseVips(json, findings)
   const healthCheckNodePort = portAt(spec, 'healthCheckNodePort', 'spec', findings)
   return {
     namespace: metadata.namespace,
@@ -88,7 +91,7 @@ function parsePorts(spec: JsonObject, intern: Intern, findings: Findings): reado
   const ports: ServicePortSpec[] = []
   const names = new Set<string>()
   const numbers = new Set<string>()
-  const items = arrayAt(spec, 'ports', 'spec', findings)
+  const items = shortArrayAt(spec, 'ports', 'spec', findings)
   if (items.length === 0) findings.add('missing-field', 'spec.ports', 'must hold at least one port')
   for (const [index, item] of items.entries()) {
     const field = `spec.ports[${index}]`
@@ -150,7 +153,7 @@ function parseVips(json: JsonObject, findings: Findings): readonly string[] {
   const path = 'status.loadBalancer.ingress'
   const status = objectAt(json, 'status', '', findings)
   const balancer = status && objectAt(status, 'loadBalancer', 'status', findings)
-  const items = balancer === undefined ? [] : arrayAt(balancer, 'ingress', 'status.loadBalancer', findings)
+  const items = balancer === undefined ? [] : shortArrayAt(balancer, 'ingress', 'status.loadBalancer', findings)
   if (items.length === 0) return NONE
   const vips = new Set<string>()
   for (const [index, item] of items.entries()) {
@@ -174,6 +177,8 @@ interface SourceRanges {
   readonly ranges: readonly string[]
   /** No range of the Service was invalid. */
   readonly areRead: boolean
+  /** There are more than MAX_ITEMS, so that none was read. */
+  readonly areTooMany?: boolean
 }
 
 const NO_RANGES: SourceRanges = { ranges: NONE, areRead: true }
@@ -183,6 +188,11 @@ function parseSourceRanges(spec: JsonObject, findings: Findings): SourceRanges {
   if (items.length === 0) {
     const given = spec['loadBalancerSourceRanges'] ?? items
     return Array.isArray(given) ? NO_RANGES : { ranges: NONE, areRead: false }
+  }
+  if (items.length > MAX_ITEMS) {
+    const message = `has ${items.length} items, more than ${MAX_ITEMS}: load-balancer addresses are left out`
+    findings.add('too-many-items', SOURCE_RANGES, message)
+    return { ranges: NONE, areRead: false, areTooMany: true }
   }
   const ranges = new Set<string>()
   let areRead = true

@@ -161,6 +161,27 @@ test('parseService trims source ranges and clears their host bits', () => {
   ])
 })
 
+test('parseService reads the first 10,000 items of a list, and serves no VIP with more source ranges', () => {
+  const addresses = Array.from({ length: 10_001 }, (_, index) => `198.18.${index >> 8}.${index & 255}`)
+  const many = parseServiceSpec(
+    { ...SPEC, externalIPs: addresses, ports: addresses.map((_, index) => ({ name: `p${index}`, port: index + 1 })) },
+    { loadBalancer: { ingress: addresses.map((ip) => ({ ip })) } },
+  )
+  const { ports, externalIps, loadBalancerVips } = many.value ?? {}
+  assert.deepEqual([ports?.length, externalIps?.length, loadBalancerVips?.length], [10_000, 10_000, 10_000])
+  assert.deepEqual(many.problems.toSorted(), [
+    'spec.externalIPs: too-many-items',
+    'spec.ports: too-many-items',
+    'status.loadBalancer.ingress: too-many-items',
+  ])
+  // All of the ranges that are read would be of IPv4, and the VIP of IPv6 open.
+  const loadBalancerSourceRanges = [...addresses.map((address) => `${address}/32`), 'fd00::/64']
+  const ingress = [{ ip: '203.0.113.10' }, { ip: '2001:db8::10' }]
+  const { value, problems } = parseServiceSpec({ ...SPEC, loadBalancerSourceRanges }, { loadBalancer: { ingress } })
+  assert.deepEqual([value?.sourceRanges, value?.loadBalancerVips], [[], []])
+  assert.deepEqual(problems, ['spec.loadBalancerSourceRanges: too-many-items'])
+})
+
 test('parseService applies externalTrafficPolicy only to Services with external addresses', () => {
   const rows: [object, 'Cluster' | 'Local'][] = [
     [{ type: 'LoadBalancer' }, 'Local'],
