@@ -3,21 +3,14 @@
  * of NodeContext that `reads` names.
  */
 import { familyOf } from '../values/address.ts'
+import { type Cidr, parseCidrs } from '../values/cidr.ts'
+import { Budget } from '../values/budget.ts'
 import { type Problem, ProblemList } from '../values/errors.ts'
 import { IP_FAMILIES } from '../values/protocol.ts'
 import { type AnnotationReader, NO_CHOICES, type ServiceChoices } from './annotations.ts'
-import { type SliceIndex, localReadyEndpoints, indexSlices } from './endpoints.ts'
-import {
-  type FamilyOfService,
-  type Frontend,
-  FRONTEND_ROLES,
-  frontendKey,
-  type FrontendKey,
-  type FrontendRole,
-  makeServicePort,
-  nodePortKey,
-  type ServicePort,
-} from './frontends.ts'
+import { countPlaces, type FamilyParts, makeFrontend, placesOf } from './frontend-places.ts'
+import type { Frontend, FrontendKey } from './frontends.ts'
+import { JoinedSlices } from './joined-slices.ts'
 import {
   type NodeContext,
   READS_LOCAL_ADDRESSES,
@@ -25,7 +18,8 @@ import {
   READS_NODE_PORT_ADDRESSES,
   READS_VIRTUAL_IPS,
 } from './node-context.ts'
-import type { EndpointSlice, Service, ServicePortSpec } from './objects.ts'
+import type { EndpointSlice, Service } from './objects.ts'
+import { ServicePorts } from './service-ports.ts'
 import { firewallOf, sourceRangeProblems } from './source-ranges.ts'
 import { type AddressUse, permittedExternalIps, permittedVips } from './virtual-ips.ts'
 
@@ -62,59 +56,65 @@ export interface Contribution {
 
 /** A Service may have this many real servers for each frontend that kubeIPVS.maxFrontendsPerService permits. */
 const REAL_SERVERS_EACH = 100
+/** So many source ranges are read in about a unit of work. */
+const RANGES_A_UNIT = 32
+/** So many places that get no frontend cost as much as a unit of work. */
+const PLACES_A_UNIT = 16
 
 /**
  * Makes the frontends of a Service one by one, in the order of FRONTEND_ROLES. Addresses that the cluster allocates precede those that
- * users may write, so that a Service beyond the limit keeps the former. `slices` are the Service's own, in any order.
+ * users may write, so that a Service beyond the limit keeps the former. `slices` are the Service's own, in any order. Yields undefined
+ * where the budget is spent: what the caller does with a frontend counts too, and it renews the budget.
  */
 export function* frontendsOf(
   service: Service,
   slices: readonly EndpointSlice[],
   node: NodeContext,
   settings: FrontendSettings = {},
-): Generator<Frontend, Contribution, void> {
+  budget: Budget = new Budget(),
+): Generator<Frontend | undefined, Contribution, void> {
   const limit = settings.maxFrontends ?? Number.POSITIVE_INFINITY
   const problems = new ProblemList()
   const frontends = new Map<FrontendKey, Frontend>()
   const choices = choicesOf(service, settings, problems)
-  const families = familiesOf(service, choices, indexSlices(slices), node, settings, problems)
-  const ports = new Map<FamilyParts, Map<ServicePortSpec, ServicePort>>(families.map((family) => [family, new Map()]))
+  const sourceRanges = parseCidrs(service.sourceRanges)
+  budget.use(sourceRanges.length / RANGES_A_UNIT)
+  const families = familiesOf(service, choices, sourceRanges, node, settings, problems)
+  const joined =
+    JoinedSlices.ofFew(slices, node.nodeName) ?? (yield* JoinedSlices.ofMany(slices, node.nodeName, budget))
   const left = { places: limit, sourceRanges: limit, realServers: limit * REAL_SERVERS_EACH }
-  let reads = readsOf(service, families, node, settings) | (choices.weights?.reads ?? 0)
+  const ports = new ServicePorts(service, joined, node, left.realServers, budget)
   let tooLarge = 0
   for (const place of placesOf(service, families)) {
     // Counts every place, even one that gets no frontend: this bounds the work.
     if (left.places-- <= 0) break
-    const { family, spec } = place
-    let servicePort = ports.get(family)?.get(spec)
-    if (servicePort === undefined) {
-      servicePort = makeServicePort(spec, family, node)
-      ports.get(family)?.set(spec, servicePort)
-      reads |= servicePort.cluster.reads
-    }
-    const frontend = makeFrontend(servicePort, place, node)
-    const before = frontends.get(frontend.key)
-    const ranges = frontend.firewall?.ranges.length ?? 0
-    const realServers = frontend.selection.endpoints.length
-    if (before !== undefined) {
-      if (before.servicePort.name !== servicePort.name) problems.add(conflict(before, frontend))
-    } else if (ranges > left.sourceRanges || realServers > left.realServers) tooLarge++
+    const servicePort = yield* ports.of(place.spec, place.family)
+    const frontend = servicePort && makeFrontend(servicePort, place, node)
+    const before = frontend && frontends.get(frontend.key)
+    const ranges = frontend?.firewall?.ranges.length ?? 0
+    const realServers = frontend?.selection.endpoints.length ?? 0
+    if (frontend !== undefined && before !== undefined) {
+      if (before.servicePort.name !== frontend.servicePort.name) problems.add(conflict(before, frontend))
+    } else if (frontend === undefined || ranges > left.sourceRanges || realServers > left.realServers) tooLarge++
     else {
       left.sourceRanges -= ranges
       left.realServers -= realServers
       frontends.set(frontend.key, frontend)
       yield frontend
+      continue
     }
+    budget.use(1 / PLACES_A_UNIT)
+    if (budget.spent()) yield undefined
   }
   reportOtherFamilies(service, problems)
-  for (const problem of sourceRangeProblems(service)) problems.add(problem)
+  for (const problem of sourceRangeProblems(service, sourceRanges)) problems.add(problem)
   const all = left.places < 0 ? countPlaces(service, families) : frontends.size + tooLarge
   const leftOut = (left.places < 0 ? all - limit : 0) + tooLarge
   return {
     frontends,
     problems: leftOut === 0 ? problems.problems : [tooMany(service, leftOut, all, limit), ...problems.problems],
     choices,
-    reads,
+    reads: readsOf(service, families, node, settings) | (choices.weights?.reads ?? 0) | ports.reads,
   }
 }
 
@@ -141,44 +141,6 @@ function tooMany({ namespace, name }: Service, leftOut: number, all: number, lim
   return { code: 'too-many-frontends', subject: `service ${namespace}/${name}`, field: 'spec', message }
 }
 
-/** A place at which a Service has a frontend, unless another of its ports has one there. */
-interface FrontendPlace {
-  /** The first of its roles. */
-  readonly role: FrontendRole
-  readonly family: FamilyParts
-  readonly spec: ServicePortSpec
-  readonly address: Frontend['address']
-}
-
-function* placesOf(service: Service, families: readonly FamilyParts[]): Generator<FrontendPlace, void, void> {
-  for (const role of FRONTEND_ROLES)
-    for (const family of families)
-      for (const spec of service.ports)
-        for (const address of addressesOf(role, spec, family)) yield { role, family, spec, address }
-}
-
-/** The number of places that `placesOf` would return, without listing them. */
-function countPlaces(service: Service, families: readonly FamilyParts[]): number {
-  let count = 0
-  for (const { clusterIp, vips, externalIps, nodePortPlaces, ignored } of families) {
-    const all = new Set<Frontend['address']>([clusterIp, ...vips, ...externalIps])
-    const shared = nodePortPlaces.filter((address) => all.has(address)).length
-    for (const spec of service.ports) {
-      count += all.size + ignored
-      if (spec.nodePort !== 0) count += nodePortPlaces.length - (isBothPorts(spec) ? shared : 0)
-    }
-  }
-  return count
-}
-
-interface FamilyParts extends FamilyOfService {
-  readonly clusterIp: string
-  /** Number of addresses beyond the limit of frontends, which were not examined. */
-  readonly ignored: number
-  /** The addresses of the frontends of a node port. */
-  readonly nodePortPlaces: readonly Frontend['address'][]
-}
-
 const NO_ADDRESSES: ReadonlySet<string> = new Set()
 const noOwner = (): undefined => undefined
 const EVERY_ADDRESS: readonly undefined[] = [undefined]
@@ -198,7 +160,7 @@ function choicesOf(
 function familiesOf(
   service: Service,
   choices: ServiceChoices,
-  slices: SliceIndex,
+  sourceRanges: readonly Cidr[],
   node: NodeContext,
   settings: FrontendSettings,
   problems: ProblemList,
@@ -229,80 +191,9 @@ function familiesOf(
       ignored: ignored.filter(isOwn).length,
       ignoresExternalIps: !usesExternalIps && service.externalIps.some(isOwn),
       nodePortPlaces: nodePorts === 'every-address' ? EVERY_ADDRESS : node.nodePortAddresses[family],
-      slices,
-      localReadyEndpoints: service.healthCheckNodePort === 0 ? 0 : localReadyEndpoints(slices, family, node.nodeName),
-      firewall: ownVips.size === 0 ? undefined : firewallOf(service, family, node.nodeIps),
+      firewall: ownVips.size === 0 ? undefined : firewallOf(sourceRanges, family, node.nodeIps),
     }
   })
-}
-
-/** Whether the node port of a port is the port itself, so that one address may have the role of a node port in addition to others. */
-function isBothPorts(spec: ServicePortSpec): boolean {
-  return spec.nodePort === spec.port
-}
-
-/** The addresses at which a port has this role and none of those before it. */
-function* addressesOf(
-  role: FrontendRole,
-  spec: ServicePortSpec,
-  { clusterIp, vips, externalIps, nodePortPlaces }: FamilyParts,
-): Generator<Frontend['address'], void, void> {
-  const isNodePorts = (address: string): boolean => isBothPorts(spec) && nodePortPlaces.includes(address)
-  switch (role) {
-    case 'ClusterIP':
-      yield clusterIp
-      return
-    case 'NodePort':
-      if (spec.nodePort === 0) return
-      for (const address of nodePortPlaces) if (!isBothPorts(spec) || address !== clusterIp) yield address
-      return
-    case 'LoadBalancerVip':
-      for (const address of vips) if (address !== clusterIp && !isNodePorts(address)) yield address
-      return
-    case 'ExternalIP':
-      for (const address of externalIps)
-        if (address !== clusterIp && !vips.has(address) && !isNodePorts(address)) yield address
-  }
-}
-
-/** kube-proxy binds a cluster IP even when it is on another interface of the node, unlike the addresses of other roles. */
-const isBoundAlways = (bits: number): boolean => (bits & BIT.ClusterIP) !== 0
-
-const BIT: Readonly<Record<FrontendRole, number>> = { ClusterIP: 1, NodePort: 2, LoadBalancerVip: 4, ExternalIP: 8 }
-
-/** Every combination of roles once, by the sum of their bits. */
-const COMBINATIONS: readonly (readonly FrontendRole[])[] = Array.from({ length: 16 }, (_, bits) =>
-  FRONTEND_ROLES.filter((role) => (bits & BIT[role]) !== 0),
-)
-
-/** The sum of the bits of all roles of the place's address. */
-function roleBits({ role, address, spec, family }: FrontendPlace): number {
-  const { clusterIp, vips, externalIps } = family
-  if (address === undefined || (role === 'NodePort' && !isBothPorts(spec))) return BIT.NodePort
-  let bits = BIT[role]
-  if (address === clusterIp) bits |= BIT.ClusterIP
-  if (isBothPorts(spec) && family.nodePortPlaces.includes(address)) bits |= BIT.NodePort
-  if (vips.has(address)) bits |= BIT.LoadBalancerVip
-  if (externalIps.has(address)) bits |= BIT.ExternalIP
-  return bits
-}
-
-function makeFrontend(servicePort: ServicePort, place: FrontendPlace, { localAddresses }: NodeContext): Frontend {
-  const { role, address, spec, family } = place
-  const { protocol } = spec
-  const bits = roleBits(place)
-  const port = role === 'NodePort' ? spec.nodePort : spec.port
-  return {
-    key: address === undefined ? nodePortKey(family.family, port, protocol) : frontendKey(address, port, protocol),
-    servicePort,
-    roles: COMBINATIONS[bits] ?? [role],
-    address,
-    port,
-    bind: isBoundAlways(bits) || (bits !== BIT.NodePort && address !== undefined && !localAddresses.has(address)),
-    // An address in several roles uses the external endpoints, because kube-proxy writes those last.
-    selection: bits === BIT.ClusterIP ? servicePort.internal : servicePort.external,
-    firewall: (bits & BIT.LoadBalancerVip) === 0 ? undefined : servicePort.firewall,
-  }
 }
 
 /** Two ports of one Service claim the same address, port and protocol. */

@@ -6,19 +6,11 @@
 import { familyOf, formatEndpoint, parseEndpoint } from '../values/address.ts'
 import { sameList } from '../values/lists.ts'
 import type { IpFamily, Protocol } from '../values/protocol.ts'
-import {
-  type Endpoint,
-  endpointsOf,
-  type PortSelections,
-  selectEndpoints,
-  type Selection,
-  type SliceIndex,
-} from './endpoints.ts'
+import type { Endpoint, PortSelections, Selection } from './endpoints.ts'
 import type { ServiceChoices } from './annotations.ts'
-import type { NodePlace } from './node-context.ts'
 import type { Service, ServicePortSpec, SliceEndpoint } from './objects.ts'
 import { type Firewall, sameFirewall } from './source-ranges.ts'
-import { DEFAULT_WEIGHT, weightOf } from './weights.ts'
+import { DEFAULT_WEIGHT } from './weights.ts'
 
 /** What all ports of one Service have in common in one family. */
 export interface FamilyOfService {
@@ -28,12 +20,18 @@ export interface FamilyOfService {
   readonly vips: ReadonlySet<string>
   readonly externalIps: ReadonlySet<string>
   readonly ignoresExternalIps: boolean
-  readonly slices: SliceIndex
-  readonly localReadyEndpoints: number
   readonly firewall: Firewall | undefined
 }
 
-export interface ServicePort extends PortSelections {
+/** The endpoints of a Service port, selected. Ports of one Service with the same endpoints share it. */
+export interface PortEndpoints extends PortSelections {
+  /** All endpoints of the port, used or not. `verdicts[index]` of a selection is about `candidates[index]`. */
+  readonly candidates: readonly Endpoint[]
+  /** The weights that the Service chooses: `weights[index]` is that of `candidates[index]`. Absent: all have the same. */
+  readonly weights?: readonly number[] | undefined
+}
+
+export interface ServicePort extends PortEndpoints {
   /** `namespace/name:port`, or `namespace/name` when the port has no name (Kubernetes' ServicePortName). */
   readonly name: string
   readonly family: IpFamily
@@ -66,10 +64,6 @@ export interface ServicePort extends PortSelections {
    * all its ports. 0 for every other Service.
    */
   readonly localReadyEndpoints: number
-  /** All endpoints of the port, used or not. `verdicts[index]` of a selection is about `candidates[index]`. */
-  readonly candidates: readonly Endpoint[]
-  /** The weights that the Service chooses: `weights[index]` is that of `candidates[index]`. Absent: all have the same. */
-  readonly weights?: readonly number[] | undefined
 }
 
 const NO_WEIGHTS: readonly number[] = []
@@ -79,22 +73,13 @@ function servicePortName(service: Service, port: ServicePortSpec): string {
   return `${service.namespace}/${service.name}${port.name === '' ? '' : `:${port.name}`}`
 }
 
-/**
- * The ServicePort of `spec`, one of the ports of `shared.service`. It depends on `node` as far as `cluster.reads` and
- * `choices.weights.reads` say.
- */
-export function makeServicePort(spec: ServicePortSpec, shared: FamilyOfService, node: NodePlace): ServicePort {
-  const { service, choices, family, vips, externalIps, ignoresExternalIps, slices, localReadyEndpoints, firewall } =
-    shared
-  const candidates = endpointsOf(slices, family, spec.protocol, spec.name, node.nodeName)
-  const { internalTrafficPolicy, externalTrafficPolicy } = service
-  const { weights } = choices
-  const { cluster, local, internal, external } = selectEndpoints(
-    internalTrafficPolicy,
-    externalTrafficPolicy,
-    candidates,
-    node,
-  )
+/** The ServicePort of `spec`, one of the ports of `shared.service`. */
+export function makeServicePort(
+  spec: ServicePortSpec,
+  { service, choices, family, vips, externalIps, ignoresExternalIps, firewall }: FamilyOfService,
+  { candidates, cluster, local, internal, external, weights }: PortEndpoints,
+  localReadyEndpoints: number,
+): ServicePort {
   return {
     name: servicePortName(service, spec),
     family,
@@ -107,13 +92,13 @@ export function makeServicePort(spec: ServicePortSpec, shared: FamilyOfService, 
     ignoresExternalIps,
     firewall,
     localReadyEndpoints,
+    // Not spread: a cold start makes one for each port of the cluster.
     candidates,
     cluster,
     local,
     internal,
     external,
-    // Not spread: a cold start makes one for each port of the cluster.
-    weights: weights && candidates.map(({ source }) => weightOf(weights, source, node)),
+    weights,
   }
 }
 

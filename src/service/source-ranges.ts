@@ -4,7 +4,7 @@
  */
 import type { NodeIps } from './node-context.ts'
 import type { Service } from './objects.ts'
-import { type Cidr, contains, formatCidr, parseCidr, parseCidrs } from '../values/cidr.ts'
+import { type Cidr, contains } from '../values/cidr.ts'
 import type { Problem } from '../values/errors.ts'
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
 
@@ -16,17 +16,13 @@ export interface Firewall {
   readonly allowsNode: boolean
 }
 
-/** The firewall of the Service's VIPs of this family; undefined: every source may connect. An unknown node IP is in no range. */
-export function firewallOf(service: Service, family: IpFamily, nodeIps: NodeIps): Firewall | undefined {
-  if (service.sourceRanges.length === 0) return undefined
-  const ranges: Cidr[] = []
-  for (const text of service.sourceRanges) {
-    const range = parseCidr(text)
-    if (range === undefined || range.family !== family) continue
-    if (range.prefixLength === 0) return undefined
-    ranges.push(range)
-  }
-  if (ranges.length === 0) return undefined
+/**
+ * The firewall of the VIPs of this family of a Service with these source ranges; undefined: every source may connect. An unknown node IP is
+ * in no range.
+ */
+export function firewallOf(sources: readonly Cidr[], family: IpFamily, nodeIps: NodeIps): Firewall | undefined {
+  const ranges = sources.filter((range) => range.family === family)
+  if (ranges.length === 0 || ranges.some(({ prefixLength }) => prefixLength === 0)) return undefined
   const nodeIp = nodeIps[family]
   return { ranges, allowsNode: nodeIp !== undefined && ranges.some((range) => contains(range, nodeIp)) }
 }
@@ -34,13 +30,17 @@ export function firewallOf(service: Service, family: IpFamily, nodeIps: NodeIps)
 export function sameFirewall(a: Firewall | undefined, b: Firewall | undefined): boolean {
   if (a === b) return true
   if (a === undefined || b === undefined || a.allowsNode !== b.allowsNode) return false
-  return a.ranges.map(formatCidr).join() === b.ranges.map(formatCidr).join()
+  return a.ranges.length === b.ranges.length && a.ranges.every((range, index) => isSameRange(range, b.ranges[index]))
+}
+
+/** Both are of one family. */
+function isSameRange(a: Cidr, b: Cidr | undefined): boolean {
+  return a.address === b?.address && a.prefixLength === b.prefixLength
 }
 
 /** Reports a range of length 0: users rarely expect that it turns off the other ranges. */
-export function sourceRangeProblems(service: Service): readonly Problem[] {
-  if (service.sourceRanges.length === 0) return []
-  const ranges = parseCidrs(service.sourceRanges)
+export function sourceRangeProblems(service: Service, ranges: readonly Cidr[]): readonly Problem[] {
+  if (ranges.length === 0) return []
   return IP_FAMILIES.flatMap((family) => {
     const zero = ranges.find((range) => range.family === family && range.prefixLength === 0)
     if (zero === undefined) return []

@@ -2,6 +2,7 @@
  * Weights of endpoints by zone or by a label of their node: the rules that a Service chooses by annotation, the schedulers that they
  * have an effect on, and the weight that follows for an endpoint.
  */
+import type { Budget, Work } from '../values/budget.ts'
 import { type NodePlace, READS_NODE_LABELS, READS_ZONE } from './node-context.ts'
 import type { SliceEndpoint } from './objects.ts'
 
@@ -162,6 +163,31 @@ function isLabelName(text: string): boolean {
 export function weightOf(weights: Weights, endpoint: SliceEndpoint, node: NodePlace): number {
   for (const { condition, weight } of weights.rules) if (isTrueOf(condition, endpoint, node)) return weight
   return weights.other
+}
+
+/** So many rules are compared with an endpoint in about a unit of work. */
+const RULES_A_UNIT = 256
+/** Rules between two looks at the budget. */
+const PORTION = 8192
+
+/** The weight of each endpoint, for a proxy on this node. */
+export function* endpointWeights(
+  weights: Weights,
+  endpoints: readonly { readonly source: SliceEndpoint }[],
+  node: NodePlace,
+  budget: Budget,
+): Work<readonly number[]> {
+  const all: number[] = []
+  const rules = weights.rules.length + 1
+  const portion = Math.ceil(PORTION / rules)
+  for (let from = 0; from < endpoints.length; from += portion) {
+    const some = endpoints.slice(from, from + portion)
+    for (const { source } of some) all.push(weightOf(weights, source, node))
+    budget.use((some.length * rules) / RULES_A_UNIT)
+    if (budget.spent()) yield
+  }
+  // A copy has no room for more (see `present` in src/values/lists.ts).
+  return all.slice()
 }
 
 /** An endpoint or a node whose zone is not known is in no zone, and a Node whose labels are not known has none. */

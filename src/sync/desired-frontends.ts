@@ -299,7 +299,9 @@ export class DesiredFrontends {
       owner,
       since: service?.createdAtMs ?? 0,
       frontends:
-        service === undefined ? undefined : frontendsOf(service, this.#slicesOf(owner), this.#context, this.#settings),
+        service === undefined
+          ? undefined
+          : (budget) => frontendsOf(service, this.#slicesOf(owner), this.#context, this.#settings, budget),
       claimed: this.#claimed.get(owner) ?? NO_KEYS,
       owned: this.#owned,
     })

@@ -2,6 +2,7 @@
  * The work on one Service, in portions: its frontends are made and claimed one by one, then the claims that it no longer makes are
  * withdrawn. A Service may have thousands of frontends, and the event loop must not wait for all of them.
  */
+import { Budget } from '../values/budget.ts'
 import type { Contribution } from '../service/contribution.ts'
 import { claimRank, type Frontend, type FrontendKey } from '../service/frontends.ts'
 import type { OwnedMap } from './owned-map.ts'
@@ -14,8 +15,8 @@ interface OwnerWorkOptions {
   readonly owner: string
   /** Creation time of the Service. */
   readonly since: number
-  /** Yields the Service's frontends; undefined when the Service was deleted. */
-  readonly frontends: Generator<Frontend, Contribution, void> | undefined
+  /** Makes the Service's frontends, with undefined where the budget is spent; undefined when the Service was deleted. */
+  readonly frontends: ((budget: Budget) => Generator<Frontend | undefined, Contribution, void>) | undefined
   /** The keys that the owner has claimed so far. */
   readonly claimed: readonly FrontendKey[]
   readonly owned: OwnedMap<FrontendKey, Frontend>
@@ -23,6 +24,8 @@ interface OwnerWorkOptions {
 
 export class OwnerWork {
   readonly #options: OwnerWorkOptions
+  readonly #budget = new Budget()
+  readonly #frontends: Generator<Frontend | undefined, Contribution, void> | undefined
   #contribution: Contribution | undefined
   #isMade: boolean
   /** How many of the earlier claims have been checked. */
@@ -30,6 +33,7 @@ export class OwnerWork {
 
   constructor(options: OwnerWorkOptions) {
     this.#options = options
+    this.#frontends = options.frontends?.(this.#budget)
     this.#isMade = options.frontends === undefined
   }
 
@@ -47,30 +51,31 @@ export class OwnerWork {
   }
 
   /**
-   * Does about this many units of work and returns how many it did. One unit is a frontend with few endpoints, or one withdrawn
-   * claim. Calls `onChange` for every key whose winner or winning frontend has changed.
+   * Does about this many units of work and returns how many it did. One unit is a frontend with few endpoints, one withdrawn
+   * claim, or as much of what frontends are made from. Calls `onChange` for every key whose winner or winning frontend has changed.
    */
   run(units: number, onChange: (key: FrontendKey) => void): number {
-    const { owner, since, frontends, claimed, owned } = this.#options
-    let done = 0
-    while (done < units && !this.#isMade) {
-      const step = frontends?.next()
+    const { owner, since, claimed, owned } = this.#options
+    const budget = this.#budget
+    budget.renew(units)
+    while (!this.#isMade && !budget.spent()) {
+      const step = this.#frontends?.next()
       if (step === undefined || step.done === true) {
         this.#contribution = step?.value
         this.#isMade = true
-      } else {
-        const value = step.value
+      } else if (step.value !== undefined) {
+        const { value } = step
         if (owned.claim(value.key, { owner, rank: claimRank(value), since, value })) onChange(value.key)
-        done += unitsOf(value)
+        budget.use(unitsOf(value))
       }
     }
-    for (; done < units && this.#checkedCount < claimed.length; this.#checkedCount++) {
+    for (; this.#isMade && !budget.spent() && this.#checkedCount < claimed.length; this.#checkedCount++) {
       const key = claimed[this.#checkedCount]
       if (key === undefined || this.#contribution?.frontends.has(key) === true) continue
       if (owned.withdraw(key, owner)) onChange(key)
-      done++
+      budget.use(1)
     }
-    return done
+    return budget.used
   }
 }
 

@@ -1,0 +1,109 @@
+/**
+ * The Service ports of one Service, each made when it is first needed. Ports whose endpoints are the same share them and all that is selected
+ * from them. The limit counts entries of slices that are worked through, because a port costs as much when none of its endpoints is used.
+ */
+import type { Budget, Work } from '../values/budget.ts'
+import { SORTED_A_UNIT } from '../values/merge.ts'
+import type { IpFamily } from '../values/protocol.ts'
+import { type Endpoint, selectEndpoints } from './endpoints.ts'
+import { type FamilyOfService, makeServicePort, type PortEndpoints, type ServicePort } from './frontends.ts'
+import { ENTRIES_A_UNIT, type JoinedSlices, type PortSources } from './joined-slices.ts'
+import type { NodePlace } from './node-context.ts'
+import type { Service, ServicePortSpec } from './objects.ts'
+import { endpointWeights, weightOf } from './weights.ts'
+
+/** An endpoint is looked at so many times when the endpoints of a port are selected. */
+const SELECTION_PASSES = 4
+const NONE: readonly Endpoint[] = []
+
+export class ServicePorts {
+  readonly #service: Service
+  readonly #joined: JoinedSlices
+  readonly #node: NodePlace
+  readonly #budget: Budget
+  /** Undefined: the port is left out. */
+  readonly #ports = new Map<FamilyOfService, Map<ServicePortSpec, ServicePort | undefined>>()
+  /** Of ports with many entries. */
+  readonly #endpoints = new Map<PortSources | undefined, PortEndpoints>()
+  readonly #localReady: { [family in IpFamily]?: number } = {}
+  /** Entries of slices that may still be worked through. */
+  #entriesLeft: number
+  #reads = 0
+
+  /** @param maxEntries entries of slices that all ports together may have, shared ones counted once */
+  constructor(service: Service, joined: JoinedSlices, node: NodePlace, maxEntries: number, budget: Budget) {
+    this.#service = service
+    this.#joined = joined
+    this.#node = node
+    this.#entriesLeft = maxEntries
+    this.#budget = budget
+  }
+
+  /** READS_* bits of what the ports so far depend on. */
+  get reads(): number {
+    return this.#reads
+  }
+
+  /** The Service port of `spec`; undefined when it has more entries than are left. */
+  *of(spec: ServicePortSpec, family: FamilyOfService): Work<ServicePort | undefined> {
+    const made = this.#portsIn(family)
+    if (made.has(spec)) return made.get(spec)
+    const sources = this.#joined.sourcesOf(family.family, spec.protocol, spec.name)
+    this.#budget.use((sources?.all.length ?? 0) / ENTRIES_A_UNIT)
+    const endpoints = this.#few(sources, family) ?? (yield* this.#many(sources, family))
+    // kube-proxy answers health checks only for Services with a port for them.
+    const localReady = this.#service.healthCheckNodePort === 0 ? 0 : yield* this.#localReadyIn(family.family)
+    const port = endpoints && makeServicePort(spec, family, endpoints, localReady)
+    made.set(spec, port)
+    return port
+  }
+
+  #portsIn(family: FamilyOfService): Map<ServicePortSpec, ServicePort | undefined> {
+    let ports = this.#ports.get(family)
+    if (ports === undefined) {
+      ports = new Map()
+      this.#ports.set(family, ports)
+    }
+    return ports
+  }
+
+  /** The endpoints of a port with few entries: a generator would be a tenth of the cost of a Service. */
+  #few(sources: PortSources | undefined, { choices: { weights } }: FamilyOfService): PortEndpoints | undefined {
+    if (sources === undefined) return this.#select(NONE, weights && [])
+    const { entries } = sources
+    if (!this.#joined.isFew(sources) || entries > this.#entriesLeft) return undefined
+    this.#entriesLeft -= entries
+    const candidates = this.#joined.few(sources)
+    this.#budget.use(entries / SORTED_A_UNIT)
+    return this.#select(candidates, weights && candidates.map(({ source }) => weightOf(weights, source, this.#node)))
+  }
+
+  /** The endpoints of any port; undefined when it has more entries than are left. */
+  *#many(sources: PortSources | undefined, { choices: { weights } }: FamilyOfService): Work<PortEndpoints | undefined> {
+    const known = this.#endpoints.get(sources)
+    if (known !== undefined || sources === undefined || sources.entries > this.#entriesLeft) return known
+    this.#entriesLeft -= sources.entries
+    const candidates = yield* this.#joined.many(sources, this.#budget)
+    const own = weights && (yield* endpointWeights(weights, candidates, this.#node, this.#budget))
+    const endpoints = this.#select(candidates, own)
+    this.#budget.use((SELECTION_PASSES * candidates.length) / ENTRIES_A_UNIT)
+    this.#endpoints.set(sources, endpoints)
+    return endpoints
+  }
+
+  #select(candidates: readonly Endpoint[], weights: readonly number[] | undefined): PortEndpoints {
+    const { internalTrafficPolicy, externalTrafficPolicy } = this.#service
+    const selected = selectEndpoints(internalTrafficPolicy, externalTrafficPolicy, candidates, this.#node)
+    const { cluster, local, internal, external } = selected
+    this.#reads |= cluster.reads
+    return { candidates, cluster, local, internal, external, weights }
+  }
+
+  *#localReadyIn(family: IpFamily): Work<number> {
+    const known = this.#localReady[family]
+    if (known !== undefined) return known
+    const count = yield* this.#joined.localReadyEndpoints(family, this.#budget)
+    this.#localReady[family] = count
+    return count
+  }
+}
