@@ -10,7 +10,13 @@ import type { KernelTable } from '../sync/table.ts'
 import { type Cidr, contains } from '../values/cidr.ts'
 import type { DecodedDestination } from './codec-servers.ts'
 import type { IpvsBatch, IpvsConnection } from './connection.ts'
-import { diffVirtualServer, sameVirtualServer, servesWithout, stepVirtualServer } from './diff.ts'
+import {
+  diffVirtualServer,
+  sameVirtualServer,
+  servesWithout,
+  stepVirtualServer,
+  stepVirtualServerThrough,
+} from './diff.ts'
 import type { Connections } from './drains.ts'
 import { formatOperation } from './text.ts'
 import {
@@ -27,8 +33,9 @@ import {
   type VirtualServerOperation,
 } from './types.ts'
 
-/** Virtual servers that are read between two turns of the event loop: a few milliseconds. */
+/** Virtual servers that are read between two turns of the event loop: a few milliseconds. So many real servers count as one more. */
 const READ_SLICE = 64
+const REAL_SERVERS_READ = 16
 
 /** The requests that the table makes. */
 type IpvsRequests = Pick<IpvsConnection, 'batch' | 'getService' | 'listDestinations' | 'listServices'>
@@ -54,6 +61,7 @@ export class VirtualServerTable implements KernelTable<VirtualServer, VirtualSer
   readonly diff = diffVirtualServer
   readonly equal = sameVirtualServer
   readonly step = stepVirtualServer
+  readonly stepAll = stepVirtualServerThrough
   readonly direction = directionOf
   readonly canSpare = servesWithout
   readonly format = formatOperation
@@ -71,7 +79,8 @@ export class VirtualServerTable implements KernelTable<VirtualServer, VirtualSer
     for (const fields of keys === 'all' ? await this.#listed(signal) : keys.map(parseFrontendKey)) {
       const live = await this.#readOne(fields, signal)
       if (live !== undefined) found.set(virtualServerKey(live), live)
-      if (--left > 0) continue
+      left -= 1 + (live?.realServers.length ?? 0) / REAL_SERVERS_READ
+      if (left > 0) continue
       await nextTurn()
       left = READ_SLICE
     }

@@ -40,8 +40,6 @@ export interface PreviewOptions extends Pick<PassOptions, 'signal' | 'mayRemove'
  */
 const SLICE_KEYS = 200
 const SLICE_OPS = 300
-/** Keys taken at a time until a slice is full. */
-const CHUNK_KEYS = 25
 /**
  * Failed keys are retried after all others, this many at a time. After that many repeated failures the rest waits for
  * RETRY_PAUSE_MS at least: the kernel may refuse very many, and every change waits for the pass that retries them.
@@ -194,7 +192,8 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
     let keys = 0
     let ops = 0
     while (atOnce || (keys < SLICE_KEYS && ops < SLICE_OPS)) {
-      const due = sync.takeDue(CHUNK_KEYS)
+      // One after the other: a single key may need more operations than a slice has.
+      const due = sync.takeDue(1)
       if (due.length === 0) return { additions, keys, isFull: false }
       keys += due.length
       for (const key of due) ops += planKey(key, pass, additions)

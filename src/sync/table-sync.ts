@@ -279,24 +279,28 @@ export class TableSync<Item, Op> {
       return NO_FAILURES
     }
     const failures: Failure[] = []
-    let live = this.#live.get(key)
     // A key that failed already in this pass is not counted again.
     const isRepeated = this.#delayed.has(key)
     const attempts = Math.max(1, (this.#failed.get(key)?.attempts ?? 0) + (isRepeated ? 0 : 1))
     const waitMs = backoffMs(RETRY_MS, attempts)
     const retryAtMs = nowMs + waitMs
-    ops.forEach((op, index) => {
+    const done = ops.filter((op, index) => {
       const error = outcomes[from + index]
-      if (error === undefined) live = this.table.step(live, op)
-      else failures.push({ key, command: this.table.format(op), error, attempts, retryAtMs })
+      if (error !== undefined) failures.push({ key, command: this.table.format(op), error, attempts, retryAtMs })
+      return error === undefined
     })
     const error = failures.at(-1)?.error
     if (error !== undefined) {
       this.#failed.set(key, { attempts, error, isWanted: this.#desired.has(key) })
       this.#delay(key, nowMs, waitMs)
     } else this.#markSucceeded(key)
-    this.#remember(key, live)
+    this.#remember(key, this.#stepped(this.#live.get(key), done))
     return failures
+  }
+
+  #stepped(live: Item | undefined, ops: readonly Op[]): Item | undefined {
+    if (this.table.stepAll !== undefined) return this.table.stepAll(live, ops)
+    return ops.reduce((item: Item | undefined, op) => this.table.step(item, op), live)
   }
 
   /** An earlier failure in the same pass still counts. */

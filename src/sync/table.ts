@@ -27,6 +27,8 @@ export interface KernelTable<Item, Op> {
   equal(a: Item, b: Item): boolean
   /** What one successful operation makes of a live item. Pure. */
   step(live: Item | undefined, op: Op): Item | undefined
+  /** The same of several operations, one after the other, for a table on whose items there may be thousands. Pure. */
+  stepAll?(live: Item | undefined, ops: readonly Op[]): Item | undefined
   direction(op: Op): Direction
   /**
    * Runs the operations in order. Resolves to one outcome for each: undefined for success, else the reason. Rejects only when

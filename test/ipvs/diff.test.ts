@@ -1,7 +1,18 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { diffVirtualServer, drainingRealServers, stepVirtualServer } from '../../src/ipvs/diff.ts'
-import { directionOf, type RealServer, realServerKey, type VirtualServer } from '../../src/ipvs/types.ts'
+import {
+  diffVirtualServer,
+  drainingRealServers,
+  stepVirtualServer,
+  stepVirtualServerThrough,
+} from '../../src/ipvs/diff.ts'
+import {
+  compareRealServers,
+  directionOf,
+  type RealServer,
+  realServerKey,
+  type VirtualServer,
+} from '../../src/ipvs/types.ts'
 import {
   liveVirtualServer,
   makeRealServer,
@@ -95,6 +106,34 @@ describe('diffVirtualServer', () => {
         assert.deepEqual(diffVirtualServer(KEY, desired, after), [])
       }),
     )
+  })
+
+  it('is stepped through at once as one by one', () => {
+    fc.assert(
+      fc.property(
+        fc.array(wantedVirtualServer, { maxLength: 4 }),
+        fc.option(liveVirtualServer, { nil: undefined }),
+        (wanted, live) => {
+          const ops = wanted.flatMap((desired, index) => diffVirtualServer(KEY, desired, wanted[index - 1] ?? live))
+          assert.deepEqual(stepVirtualServerThrough(live, ops), ops.reduce(stepVirtualServer, live))
+        },
+      ),
+    )
+  })
+
+  it('is stepped through in less than a thousandth of the copies that single steps make', () => {
+    const servers = Array.from({ length: 20_000 }, (_, index) =>
+      server(`10.1.${String(index >> 8).padStart(3, '0')}.${index & 255}`),
+    ).sort(compareRealServers)
+    const live = virtual(servers)
+    const ops = diffVirtualServer(KEY, virtual([]), live)
+    let copies = 0
+    const counted = {
+      ...live,
+      realServers: new Proxy(live.realServers, { get: (list, name) => (copies++, Reflect.get(list, name)) }),
+    }
+    assert.deepEqual(stepVirtualServerThrough(counted, ops)?.realServers.length, 20_000)
+    assert.ok(copies < 20_000 * 10, `${copies} looks at the list`)
   })
 
   it('has no prefix that leaves a virtual server without usable real servers if it has some before and after', () => {

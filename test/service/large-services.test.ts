@@ -10,7 +10,6 @@ import type { NodeContext } from '../../src/service/node-context.ts'
 import type { EndpointSlice, Service, SliceEndpoint, SlicePort } from '../../src/service/objects.ts'
 import { DesiredFrontends } from '../../src/sync/desired-frontends.ts'
 import { Budget } from '../../src/values/budget.ts'
-import { SERVICE } from '../support/frontends.ts'
 
 const NODE: NodeContext = {
   nodeName: 'node0',
@@ -62,7 +61,7 @@ function serviceOf(change: Partial<Service> = {}): Service {
     port: index + 1,
     nodePort: 0,
   }))
-  return { ...SERVICE, name: 'large', clusterIps: { IPv4: '10.96.9.9' }, ports, ...change }
+  return service({ name: 'large', clusterIps: { IPv4: '10.96.9.9' }, ports, ...change })
 }
 
 /** @param portOf the target port of each port of the Service */
@@ -171,7 +170,7 @@ describe('DesiredFrontends', () => {
     reads.take()
     desired.flush(listener, UNITS)
     let [longest, turns] = [reads.take(), 0]
-    put(SERVICE)
+    put(service({}))
     desired.flush(listener, UNITS)
     assert.deepEqual(keys, ['10.96.0.1:80/tcp'], 'another Service does not wait')
     while (desired.isDirty) {

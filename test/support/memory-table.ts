@@ -2,7 +2,13 @@
  * A kernel table in memory, with the pure half of the real virtual-server table. It fails on request, and a test can change
  * it behind the reconciler's back.
  */
-import { diffVirtualServer, sameVirtualServer, servesWithout, stepVirtualServer } from '../../src/ipvs/diff.ts'
+import {
+  diffVirtualServer,
+  sameVirtualServer,
+  servesWithout,
+  stepVirtualServer,
+  stepVirtualServerThrough,
+} from '../../src/ipvs/diff.ts'
 import { formatOperation } from '../../src/ipvs/text.ts'
 import { directionOf, type VirtualServer, type VirtualServerOperation } from '../../src/ipvs/types.ts'
 import type { KernelTable } from '../../src/sync/table.ts'
@@ -35,6 +41,7 @@ export class MemoryTable implements KernelTable<VirtualServer, VirtualServerOper
   diff = diffVirtualServer
   equal = sameVirtualServer
   step = stepVirtualServer
+  stepAll = stepVirtualServerThrough
   direction = directionOf
   canSpare = servesWithout
   format = formatOperation

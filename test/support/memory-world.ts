@@ -39,6 +39,7 @@ function inMemory<Item, Op>(
     direction: real.direction.bind(real),
     format: real.format.bind(real),
     isOurs: real.isOurs.bind(real),
+    ...(real.stepAll === undefined ? {} : { stepAll: real.stepAll.bind(real) }),
     canSpare: (live, removals) => real.canSpare?.(live, removals) ?? false,
     kernel,
     async read(keys) {

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { drainingRealServers, sameRealServer } from '../../src/ipvs/diff.ts'
 import {
+  compareRealServers,
   type RealServer,
   realServerKey,
   type VirtualServer,
@@ -257,6 +258,27 @@ describe('Reconciler', () => {
     assert.equal(journal.length, 500)
     const last = journal.indexOf('a 10.1.0.249:80/tcp')
     assert.ok(journal.indexOf('b 10.1.0.0:80/tcp') < last && last < journal.indexOf('b 10.1.0.249:80/tcp'))
+  })
+
+  it('applies no more keys at once after one with very many operations', async () => {
+    const table = new MemoryTable()
+    const calls: number[] = []
+    const apply = table.apply.bind(table)
+    table.apply = (ops) => {
+      calls.push(ops.length)
+      return apply(ops)
+    }
+    const sync = new TableSync<VirtualServer, VirtualServerOperation>(table)
+    const servers = Array.from({ length: 1000 }, (_, index) => real(`10.2.${index >> 8}.${index & 255}`))
+    for (let index = 0; index < 5; index++) {
+      const server = virtual(`10.1.0.${index}`, ...servers.toSorted(compareRealServers))
+      sync.want(virtualServerKey(server), server)
+    }
+    await new Reconciler([reconciled(sync)]).pass({ signal, now: () => 0, mayRemove: true })
+    assert.deepEqual(
+      calls.filter((length) => length > 0),
+      [1001, 1001, 1001, 1001, 1001],
+    )
   })
 
   it('retries a failing key with growing waits while other keys succeed', async () => {
