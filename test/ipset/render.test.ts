@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { definitionOf } from '../../src/ipset/catalogue.ts'
 import { parseEntry } from '../../src/ipset/entry-text.ts'
-import { entriesOfFrontend } from '../../src/ipset/render.ts'
+import { entriesOfFrontend, sharedHairpins } from '../../src/ipset/render.ts'
 import { entryKey } from '../../src/ipset/types.ts'
 import type { NodeContext } from '../../src/service/node-context.ts'
 import type { EndpointSlice, Service, ServicePortSpec } from '../../src/service/objects.ts'
@@ -236,6 +236,30 @@ describe('entriesOfFrontend', () => {
       'KUBE-LOOP-BACK 10.244.0.3,tcp:8080,10.244.0.3',
       'KUBE-NODE-PORT-TCP 30080',
     ])
+  })
+
+  it('leaves the hairpin entries of many endpoints to one list for all frontends of the port', () => {
+    const many = Array.from({ length: 100 }, (_, index) => ({
+      ...endpoint,
+      address: `10.244.3.${index}`,
+      nodeName: index < 40 ? 'node0' : 'node1',
+    }))
+    const { frontends } = contributionOf(service(nodePort('tcp')), [{ ...SLICE, endpoints: many }], NODE)
+    const lists = Array.from(frontends.values(), (frontend) => sharedHairpins(frontend, 'node0'))
+    assert.equal(lists.length, 3)
+    assert.equal(new Set(lists).size, 1)
+    assert.deepEqual(
+      lists[0]?.map(entryKey),
+      many
+        .slice(0, 40)
+        .map(({ address }) => `KUBE-LOOP-BACK ${address},tcp:8080,${address}`)
+        .sort(),
+    )
+    for (const frontend of frontends.values())
+      assert.ok(entriesOfFrontend(frontend, 'node0').every(({ set }) => set !== 'KUBE-LOOP-BACK'))
+    const few = contributionOf(service(), [SLICE], NODE).frontends.values().next().value
+    assert.ok(few)
+    assert.equal(sharedHairpins(few, 'node0'), undefined)
   })
 
   it('allows the node only with its own address', () => {

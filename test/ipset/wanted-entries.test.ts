@@ -36,17 +36,35 @@ describe('WantedEntries', () => {
     )
   })
 
+  it('counts a shared list once for all frontends that contribute it', () => {
+    const wanted = new WantedEntries()
+    const shared = [CLUSTER, IP]
+    assert.equal(wanted.set('a', [PORT], shared).length, 3)
+    assert.deepEqual(wanted.set('b', [], shared), [])
+    assert.deepEqual(wanted.of('a'), [CLUSTER, IP, PORT])
+    assert.deepEqual(wanted.set('a', [PORT]), [])
+    // An equal list in its place changes nothing.
+    assert.deepEqual(wanted.set('b', [], [...shared]), [])
+    assert.equal(wanted.set('b', []).length, 2)
+  })
+
   it('always wants the union of all contributions', () => {
     const owners = fc.constantFrom('a', 'b', 'c')
     const contribution = fc.uniqueArray(someEntry, { selector: entryKey, maxLength: 6 })
+    const lists = fc.array(fc.uniqueArray(someEntry, { selector: entryKey, maxLength: 3 }), {
+      minLength: 3,
+      maxLength: 3,
+    })
+    const step = fc.tuple(owners, contribution, fc.nat(2))
     fc.assert(
-      fc.property(fc.array(fc.tuple(owners, contribution), { maxLength: 20 }), (steps) => {
+      fc.property(lists, fc.array(step, { maxLength: 20 }), (shared, steps) => {
         const wanted = new WantedEntries()
         const contributions = new Map<string, readonly SetEntry[]>()
         const followed = new Set<string>()
-        for (const [owner, entries] of steps) {
-          contributions.set(owner, entries)
-          const changes = wanted.set(owner, entries)
+        for (const [owner, entries, index] of steps) {
+          const list = shared[index] ?? []
+          contributions.set(owner, [...entries, ...list])
+          const changes = wanted.set(owner, entries, list)
           assert.equal(new Set(changes.map(({ key }) => key)).size, changes.length)
           for (const { key, entry: value } of changes) {
             assert.notEqual(followed.has(key), value !== undefined)

@@ -10,6 +10,7 @@ import type { NodeContext } from '../../src/service/node-context.ts'
 import type { EndpointSlice, Service, SliceEndpoint, SlicePort } from '../../src/service/objects.ts'
 import { DesiredFrontends } from '../../src/sync/desired-frontends.ts'
 import { Budget } from '../../src/values/budget.ts'
+import { service } from '../support/objects.ts'
 
 const NODE: NodeContext = {
   nodeName: 'node0',

@@ -4,7 +4,7 @@
  * removed only after the last entry of the set.
  */
 import { CATALOGUE, type SetName, setName } from '../../ipset/catalogue.ts'
-import { entriesOfFrontend } from '../../ipset/render.ts'
+import { entriesOfFrontend, sharedHairpins } from '../../ipset/render.ts'
 import { isOfKind, parametersOf } from '../../ipset/diff.ts'
 import {
   entryKey,
@@ -99,14 +99,17 @@ export class SetsAndRules {
     this.#rules.frontend(key, frontend)
     if (frontend?.firewall === undefined) this.#restricted.delete(key)
     else this.#restricted.add(key)
-    const entries = frontend === undefined ? [] : entriesOfFrontend(frontend, this.#options.nodeName)
-    for (const change of this.#wanted.set(key, entries)) {
+    const { nodeName } = this.#options
+    const entries = frontend === undefined ? [] : entriesOfFrontend(frontend, nodeName)
+    const changed = new Set<SetName>()
+    for (const change of this.#wanted.set(key, entries, frontend && sharedHairpins(frontend, nodeName))) {
       const set = setOfKey(change.key)
       if (change.entry === undefined && this.entries.live(change.key) !== undefined) this.#leave(set, change.key)
       else this.#leaving.get(set)?.delete(change.key)
       this.entries.want(change.key, change.entry)
-      this.#resize(set)
+      changed.add(set)
     }
+    for (const set of changed) this.#resize(set)
   }
 
   /** The Node's podCIDRs, for detectLocalMode NodeCIDR. */
@@ -169,7 +172,7 @@ export class SetsAndRules {
     const missing = this.#missing.get(family) ?? ALL_MISSING
     const { forAll, sets } = missing
     let mustWait = forAll && !this.#waits.isOver(family, 'all')
-    const entries = sets.size > 0 || this.#restricted.has(key) ? this.#wanted.of(key) : []
+    const entries = sets.size > 0 || this.#restricted.has(key) ? this.#wanted.samplesOf(key) : []
     // Every wait begins now, so that they end together.
     for (const { set } of entries)
       if (sets.has(set) && (FIREWALLS.has(set) || !this.#waits.isOver(family, set))) mustWait = true
