@@ -10,6 +10,8 @@ import type { OwnedMap } from './owned-map.ts'
 /** This many endpoints, or source ranges, of a frontend cost about as much as one more frontend. */
 const ENDPOINTS_A_UNIT = 8
 const RANGES_A_UNIT = 4
+/** So many endpoints, used or not, are compared in about a unit. */
+const CANDIDATES_A_UNIT = 64
 
 interface OwnerWorkOptions {
   readonly owner: string
@@ -65,20 +67,27 @@ export class OwnerWork {
         this.#isMade = true
       } else if (step.value !== undefined) {
         const { value } = step
+        budget.use(1 + sizeOf(value) + sizeOf(owned.get(value.key)))
         if (owned.claim(value.key, { owner, rank: claimRank(value), since, value })) onChange(value.key)
-        budget.use(unitsOf(value))
       }
     }
     for (; this.#isMade && !budget.spent() && this.#checkedCount < claimed.length; this.#checkedCount++) {
       const key = claimed[this.#checkedCount]
       if (key === undefined || this.#contribution?.frontends.has(key) === true) continue
+      budget.use(1 + sizeOf(owned.get(key)))
       if (owned.withdraw(key, owner)) onChange(key)
-      budget.use(1)
     }
     return budget.used
   }
 }
 
-function unitsOf({ selection, firewall }: Frontend): number {
-  return 1 + selection.endpoints.length / ENDPOINTS_A_UNIT + (firewall?.ranges.length ?? 0) / RANGES_A_UNIT
+/** The work on what a frontend has, and on what it had, in units. */
+function sizeOf(frontend: Frontend | undefined): number {
+  if (frontend === undefined) return 0
+  const { selection, servicePort, firewall } = frontend
+  return (
+    selection.endpoints.length / ENDPOINTS_A_UNIT +
+    servicePort.candidates.length / CANDIDATES_A_UNIT +
+    (firewall?.ranges.length ?? 0) / RANGES_A_UNIT
+  )
 }

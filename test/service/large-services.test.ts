@@ -157,30 +157,71 @@ describe('frontendsOf', () => {
   })
 })
 
+/** DesiredFrontends that gets turns of UNITS, and counts what one turn did. */
+class Turns {
+  readonly desired = new DesiredFrontends(NODE, LIMITS)
+  readonly keys: string[] = []
+  readonly #listener = { frontend: (key: string) => void this.keys.push(key), problems: () => undefined }
+
+  put(service: Service): void {
+    this.desired.apply({ kind: 'services', key: `${service.namespace}/${service.name}`, value: service })
+  }
+
+  putSlices(slices: readonly EndpointSlice[]): void {
+    for (const slice of slices) this.desired.apply({ kind: 'endpointslices', key: `demo/${slice.name}`, value: slice })
+  }
+
+  flush(): void {
+    this.desired.flush(this.#listener, UNITS)
+  }
+
+  /** Works until nothing is left. Returns the keys of each turn. */
+  finish(ended: () => void = () => undefined): readonly (readonly string[])[] {
+    const turns: (readonly string[])[] = []
+    const end = (): void => {
+      turns.push(this.keys.splice(0))
+      ended()
+    }
+    this.flush()
+    for (end(); this.desired.isDirty; end()) this.desired.resume(this.#listener, UNITS)
+    return turns
+  }
+}
+
 describe('DesiredFrontends', () => {
   it('leaves a Service with many ports and endpoints after a bounded number of reads', () => {
     const reads = new Reads()
-    const desired = new DesiredFrontends(NODE, LIMITS)
-    const put = (service: Service): void =>
-      desired.apply({ kind: 'services', key: `${service.namespace}/${service.name}`, value: service })
-    const keys: string[] = []
-    const listener = { frontend: (key: string) => void keys.push(key), problems: () => undefined }
-    put(serviceOf({ healthCheckNodePort: 32_000 }))
-    for (const slice of slicesOf(reads, () => 8080))
-      desired.apply({ kind: 'endpointslices', key: `demo/${slice.name}`, value: slice })
+    const world = new Turns()
+    world.put(serviceOf({ healthCheckNodePort: 32_000 }))
+    world.putSlices(slicesOf(reads, () => 8080))
     reads.take()
-    desired.flush(listener, UNITS)
-    let [longest, turns] = [reads.take(), 0]
-    put(service({}))
-    desired.flush(listener, UNITS)
-    assert.deepEqual(keys, ['10.96.0.1:80/tcp'], 'another Service does not wait')
-    while (desired.isDirty) {
-      desired.resume(listener, UNITS)
-      longest = Math.max(longest, reads.take())
-      turns++
-    }
+    world.flush()
+    let longest = reads.take()
+    world.put(service({}))
+    world.flush()
+    assert.deepEqual(world.keys.splice(0), ['10.96.0.1:80/tcp'], 'another Service does not wait')
+    const turns = world.finish(() => void (longest = Math.max(longest, reads.take())))
     assert.ok(longest <= READS_A_TURN, `${longest} reads in one turn`)
-    assert.ok(turns > 50, `${turns} turns`)
-    assert.equal(keys.length, 51)
+    assert.ok(turns.length > 50, `${turns.length} turns`)
+    assert.equal(turns.flat().length, 50)
+  })
+
+  it('counts what a frontend had, when it loses its endpoints and when its Service is deleted', () => {
+    const reads = new Reads()
+    const world = new Turns()
+    world.put(serviceOf())
+    world.putSlices(slicesOf(reads, () => 8080))
+    world.finish()
+    const most = (turns: readonly (readonly string[])[]): number => Math.max(...turns.map(({ length }) => length))
+    world.putSlices(slicesOf(reads, () => 8080, false))
+    const emptied = world.finish()
+    // 200 ports had no frontend before, and have one without endpoints now.
+    assert.ok(most(emptied) < 4, `${most(emptied)} frontends in one turn`)
+    world.putSlices(slicesOf(reads, () => 8080))
+    world.finish()
+    world.desired.apply({ kind: 'services', key: 'demo/large', value: undefined })
+    const removed = world.finish()
+    assert.equal(removed.flat().length, 50)
+    assert.ok(most(removed) <= 2, `${most(removed)} frontends in one turn`)
   })
 })
