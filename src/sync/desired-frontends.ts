@@ -7,10 +7,12 @@ import { CHOICE_NAMES, NO_CHOICES, type ServiceChoices } from '../service/annota
 import { type Frontend, frontendComparison, type FrontendKey } from '../service/frontends.ts'
 import { changedFields, type NodeContext, READS_ALL, READS_LOCAL_ADDRESSES } from '../service/node-context.ts'
 import type { EndpointSlice, ObjectChange, Service } from '../service/objects.ts'
+import type { Budget } from '../values/budget.ts'
 import type { Problem } from '../values/errors.ts'
 import { ClusterIps } from './cluster-ips.ts'
 import { DirtyOwners } from './dirty-owners.ts'
 import { type Claim, type Loss, OwnedMap } from './owned-map.ts'
+import { OwnerShares, RESTLESS_UNITS } from './owner-shares.ts'
 import { OwnerWork } from './owner-work.ts'
 
 /** Receives what a flush changed. */
@@ -27,8 +29,6 @@ const NO_PROBLEMS: readonly Problem[] = []
 
 /** Units of work (see OwnerWork) that one owner may use at once. Nearly every Service needs less. */
 const OWNER_UNITS = 250
-/** An owner that uses more units than this at once rests afterwards. */
-const RESTLESS_UNITS = 100
 
 export class DesiredFrontends {
   readonly #services = new Map<string, Service>()
@@ -44,10 +44,8 @@ export class DesiredFrontends {
    * this one.
    */
   readonly #large = new Map<string, OwnerWork>()
-  /** Owners that have used more than RESTLESS_UNITS at once since the last call of `rest`. */
-  readonly #expensive = new Set<string>()
-  /** Until when an owner gets no work. */
-  readonly #resting = new Map<string, number>()
+  /** Which owners rest, because work on them took much. */
+  readonly shares = new OwnerShares()
   /** READS_* bits of owners, without those that read READS_LOCAL_ADDRESSES only: nearly all. */
   readonly #reads = new Map<string, number>()
   /** What each owner has chosen by annotations, without those that have chosen nothing. */
@@ -116,41 +114,34 @@ export class DesiredFrontends {
 
   /** Whether a dirty owner gets no work now: its large work is not done yet, or it rests. */
   #waits(nowMs: number): (owner: string) => boolean {
-    return (owner) => this.#large.has(owner) || this.#isResting(owner, nowMs)
+    return (owner) => this.#large.has(owner) || this.shares.isResting(owner, nowMs)
   }
 
   /**
-   * Continues for about `units` with the owners that `flush` could not finish, in turns, without those that rest at `nowMs`;
+   * Continues within the budget with the owners that `flush` could not finish, in turns, without those that rest at `nowMs`;
    * returns how many are left.
    */
-  resume(listener: FrontendListener, units: number, nowMs = Number.POSITIVE_INFINITY): number {
-    let left = units
+  resume(listener: FrontendListener, budget: Budget, nowMs = Number.POSITIVE_INFINITY): number {
     for (const [owner, work] of this.#large) {
-      if (left <= 0) break
-      if (this.#isResting(owner, nowMs)) continue
+      if (budget.spent()) break
+      if (this.shares.isResting(owner, nowMs)) continue
       // An owner that is not done moves to the end of the queue.
       this.#large.delete(owner)
-      left -= this.#run(work, Math.min(left, OWNER_UNITS), listener)
+      budget.use(this.#run(work, Math.min(budget.left, OWNER_UNITS), listener))
     }
     return this.#large.size
   }
 
-  /** Gives no work until `untilMs` to the owners that have used many units since the last call. */
+  /** A round ends: gives no work until `untilMs` to the owners that have used many units in it. */
   rest(nowMs: number, untilMs: number): void {
-    for (const [owner, endMs] of this.#resting) if (endMs <= nowMs) this.#resting.delete(owner)
-    for (const owner of this.#expensive) this.#resting.set(owner, untilMs)
-    this.#expensive.clear()
+    this.shares.rest(nowMs, untilMs)
   }
 
   /** When `flush` or `resume` has work again after a round: 0 for now, the end of a rest, or undefined for no work. */
   get nextWorkMs(): number | undefined {
-    const times = Array.from(this.#large.keys(), (owner) => this.#resting.get(owner) ?? 0)
-    for (const [owner, endMs] of this.#resting) if (this.#dirty.has(owner)) times.push(endMs)
+    const times = Array.from(this.#large.keys(), (owner) => this.shares.restsUntilMs(owner))
+    for (const [owner, endMs] of this.shares.resting()) if (this.#dirty.has(owner)) times.push(endMs)
     return times.length === 0 ? undefined : Math.min(...times)
-  }
-
-  #isResting(owner: string, nowMs: number): boolean {
-    return (this.#resting.get(owner) ?? 0) > nowMs
   }
 
   /** Computes the owners that the rest of the cluster needs first: the API server's Service and the cluster's DNS. */
@@ -311,7 +302,8 @@ export class DesiredFrontends {
   #run(work: OwnerWork, units: number, listener: FrontendListener): number {
     const { owner } = work
     const done = work.run(units, (key) => listener.frontend(key, this.#owned.get(key)))
-    if (done > RESTLESS_UNITS) this.#expensive.add(owner)
+    // Nearly no Service does, and what is not counted costs nothing.
+    if (done > RESTLESS_UNITS) this.shares.charge(owner, done)
     if (!work.isDone) {
       // Which fields it will read is not known yet.
       this.#reads.set(owner, READS_ALL)

@@ -8,9 +8,11 @@ import type { Frontend, FrontendKey } from '../service/frontends.ts'
 import type { NodeContext } from '../service/node-context.ts'
 import type { ObjectChange } from '../service/objects.ts'
 import type { DesiredFrontends, FrontendListener } from './desired-frontends.ts'
+import type { LargeWork } from './owner-shares.ts'
 import { Pacer } from './pacer.ts'
 import { Portion } from './portion.ts'
 import type { PassOptions, PassReport } from './reconciler.ts'
+import { Budget } from '../values/budget.ts'
 import type { Clock } from '../values/clock.ts'
 import type { Problem } from '../values/errors.ts'
 
@@ -32,6 +34,8 @@ export interface Dataplane {
 export interface DataplanePass extends Pick<PassOptions, 'signal' | 'mayRemove'> {
   /** Changes wait for the pass after this one, so what is not urgent may wait for them. Default false. */
   readonly changesWait?: boolean
+  /** What is left of the round for work that large Services cause beside their changes; absent: no limit. */
+  readonly large?: LargeWork
 }
 
 export interface LoopOptions {
@@ -152,12 +156,16 @@ export class SyncLoop {
     }
     listener.passBegins()
     try {
-      const isPart = !isFirst && dataplane.takesPortions === true && this.#computePortion(startedMs)
+      const budget = new Budget(LARGE_UNITS)
+      const isPart = !isFirst && dataplane.takesPortions === true && this.#computePortion(budget, startedMs)
       if (!isPart) {
-        await this.#computeAll(isFirst, startedMs)
+        await this.#computeAll(isFirst, budget, startedMs)
         listener.frontendsReady()
       }
-      const report = await dataplane.pass({ signal, mayRemove: this.#mayRemove, changesWait: isPart })
+      // Large Services never use all that the steps of slow starts need.
+      if (budget.left < SMALLEST_LARGE_UNITS) budget.renew(SMALLEST_LARGE_UNITS)
+      const large = { budget, shares: this.#options.desired.shares }
+      const report = await dataplane.pass({ signal, mayRemove: this.#mayRemove, changesWait: isPart, large })
       const endedMs = now()
       this.#lastEndMs = endedMs
       listener.tablesPassed(report, endedMs - startedMs)
@@ -186,25 +194,26 @@ export class SyncLoop {
   }
 
   /** Computes a portion of the dirty owners; returns whether some are left for the next round. */
-  #computePortion(startedMs: number): boolean {
+  #computePortion(large: Budget, startedMs: number): boolean {
     const { desired } = this.#options
     const { units } = this.#portion
     if (desired.flushPortion(this.#frontends, units, startedMs) === 0) return false
     // Large Services continue, too, although others wait.
-    desired.resume(this.#frontends, Math.max(SMALLEST_LARGE_UNITS, units / 4), startedMs)
+    large.renew(Math.max(SMALLEST_LARGE_UNITS, units / 4))
+    desired.resume(this.#frontends, large, startedMs)
     return true
   }
 
-  async #computeAll(isFirst: boolean, startedMs: number): Promise<void> {
+  async #computeAll(isFirst: boolean, large: Budget, startedMs: number): Promise<void> {
     const { desired } = this.#options
     // The owners that are computed first are first in every table.
     if (isFirst) desired.flushFirst(this.#frontends)
     while (desired.flush(this.#frontends, TURN_UNITS, startedMs) > 0) await nextTurn()
     if (isFirst) {
       // What an earlier process wrote for a missing frontend would be removed.
-      while (desired.resume(this.#frontends, TURN_UNITS) > 0) await nextTurn()
+      while (desired.resume(this.#frontends, new Budget(TURN_UNITS)) > 0) await nextTurn()
       this.#first = false
-    } else desired.resume(this.#frontends, LARGE_UNITS, startedMs)
+    } else desired.resume(this.#frontends, large, startedMs)
   }
 
   /**

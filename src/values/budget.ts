@@ -26,6 +26,11 @@ export class Budget {
     return this.#used
   }
 
+  /** Units that are left in this turn, at least 0. */
+  get left(): number {
+    return Math.max(0, this.#limit - this.#used)
+  }
+
   /** Begins the next turn. */
   renew(units: number): void {
     this.#limit = units

@@ -183,7 +183,7 @@ class Turns {
       ended()
     }
     this.flush()
-    for (end(); this.desired.isDirty; end()) this.desired.resume(this.#listener, UNITS)
+    for (end(); this.desired.isDirty; end()) this.desired.resume(this.#listener, new Budget(UNITS))
     return turns
   }
 }

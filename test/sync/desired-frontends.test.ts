@@ -6,6 +6,7 @@ import type { NodeContext } from '../../src/service/node-context.ts'
 import type { EndpointSlice, ObjectChange, Service } from '../../src/service/objects.ts'
 import { VirtualIpGuard } from '../../src/service/virtual-ip-guard.ts'
 import { DesiredFrontends } from '../../src/sync/desired-frontends.ts'
+import { Budget } from '../../src/values/budget.ts'
 import type { Problem } from '../../src/values/errors.ts'
 import { endpoint, service, servicePort, slice, slicePort } from '../support/objects.ts'
 
@@ -232,7 +233,7 @@ describe('DesiredFrontends', () => {
       const portions: number[] = []
       for (let left = 1; left > 0; ) {
         seen.events.length = 0
-        left = desired.resume(seen, 100)
+        left = desired.resume(seen, new Budget(100))
         portions.push(seen.events.length)
       }
       assert.ok(Math.max(...portions) <= 100)
@@ -248,7 +249,7 @@ describe('DesiredFrontends', () => {
         seen.events.length = 0
         desired.flush(seen, 500)
         assert.ok(seen.events.length <= 250)
-        while (desired.resume(seen, 100) > 0);
+        while (desired.resume(seen, new Budget(100)) > 0);
         assert.equal(seen.frontends.size, change.value === undefined ? 0 : 2)
       }
     })
@@ -262,11 +263,11 @@ describe('DesiredFrontends', () => {
       seen.events.length = 0
       assert.equal(desired.flush(seen, 500), 0, 'what is under way is not begun again')
       assert.deepEqual(seen.events, ['10.96.0.1:80/tcp'])
-      while (desired.resume(seen, 100) > 0);
+      while (desired.resume(seen, new Budget(100)) > 0);
       assert.equal(seen.frontends.size, 2003)
       assert.equal(desired.isDirty, true)
       desired.flush(seen, 500)
-      while (desired.resume(seen, 100) > 0);
+      while (desired.resume(seen, new Budget(100)) > 0);
       assert.equal(seen.frontends.size, 1803)
     })
 
@@ -277,7 +278,7 @@ describe('DesiredFrontends', () => {
       desired.apply(put({ ...other, ports: large(0, 600).ports }))
       desired.flush(seen, 1000)
       seen.events.length = 0
-      desired.resume(seen, 500)
+      desired.resume(seen, new Budget(500))
       const owners = new Set(seen.events.map((key) => seen.frontends.get(key)?.replace(/:.*/, '')))
       assert.deepEqual([...owners].sort(), ['demo/large', 'demo/other'])
     })
@@ -287,7 +288,7 @@ describe('DesiredFrontends', () => {
       desired.apply(put(large(1000)))
       desired.flush(seen, 500)
       desired.setContext({ ...node, localAddresses: new Set(['198.18.0.0']) })
-      while (desired.resume(seen, 100) > 0);
+      while (desired.resume(seen, new Budget(100)) > 0);
       assert.equal(desired.isDirty, true)
     })
 
@@ -309,11 +310,11 @@ describe('DesiredFrontends', () => {
             desired.apply(one)
             latest.set(`${one.kind} ${one.key}`, one)
             desired.flush(seen, units)
-            desired.resume(seen, units)
+            desired.resume(seen, new Budget(units))
           }
           while (desired.isDirty) {
             desired.flush(seen, 100)
-            desired.resume(seen, 100)
+            desired.resume(seen, new Budget(100))
           }
           const expected = world(...latest.values()).seen.frontends
           assert.deepEqual(new Map([...seen.frontends].sort()), new Map([...expected].sort()))

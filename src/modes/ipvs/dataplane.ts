@@ -19,12 +19,15 @@ import {
 } from '../../service/frontends.ts'
 import { DEFAULT_WEIGHT, isGradual, slowStartFactor, usesWeights } from '../../service/weights.ts'
 import type { Dataplane, DataplanePass } from '../../sync/loop.ts'
+import { type LargeWork, OwnerShares } from '../../sync/owner-shares.ts'
 import { type PassReport, type Reconciled, Reconciler, reconciled } from '../../sync/reconciler.ts'
 import { TableSync } from '../../sync/table-sync.ts'
 import { familyOf } from '../../values/address.ts'
+import { Budget } from '../../values/budget.ts'
 import type { Log } from '../../values/log.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import type { SetsAndRules } from './sets-and-rules.ts'
+import { SlowStartSteps } from './slow-start-steps.ts'
 import type { ChosenSchedulers } from './chosen-schedulers.ts'
 import type { IpvsStates, IpvsTables } from './tables.ts'
 import type { VirtualAddressKind } from './rules/wanted-rules.ts'
@@ -54,8 +57,6 @@ const DRAINS_AT_ONCE = 4
 const DRAINS_WAIT_MS = 5_000
 /** Virtual servers at most, where the clock stands still or the kernel is fast. */
 const DRAINS_PER_PASS = 64
-/** Real servers of the virtual servers that one pass takes a step of their slow starts with, within a millisecond or two. */
-const STEPPED_PER_PASS = 2000
 /** Addresses in one line of the log. */
 const LOGGED_ADDRESSES = 100
 
@@ -71,8 +72,7 @@ export class IpvsDataplane implements Dataplane {
   readonly #drainDeadlines = new Map<FrontendKey, number>()
   /** Frontends that are rendered once the kernel has been asked for their schedulers: at a start rendering all of them twice is slow. */
   readonly #unrendered = new Map<FrontendKey, AddressFrontend>()
-  /** Frontends whose new endpoints start slowly. */
-  readonly #slowStarting = new Set<FrontendKey>()
+  readonly #slowStartSteps = new SlowStartSteps(this.slowStarts)
   /** Frontends whose address is bound once their virtual server exists. */
   readonly #toBind = new Set<FrontendKey>()
   readonly #options: IpvsDataplaneOptions
@@ -169,7 +169,7 @@ export class IpvsDataplane implements Dataplane {
   #want(key: FrontendKey, frontend: AddressFrontend | undefined, scheduler: string): void {
     const { virtualServers, slowStarts } = this
     if (frontend === undefined) {
-      this.#slowStarting.delete(key)
+      this.#slowStartSteps.set(key, undefined)
       slowStarts.forget(key)
       virtualServers.want(key, undefined)
       return
@@ -178,22 +178,14 @@ export class IpvsDataplane implements Dataplane {
     // Before the kernel has it, all real servers are equally new.
     const before = virtualServers.live(key) === undefined ? undefined : virtualServers.desired(key)
     const durationMs = slowStartOf(frontend, scheduler)
-    if (durationMs === undefined) this.#slowStarting.delete(key)
-    else this.#slowStarting.add(key)
+    this.#slowStartSteps.set(key, durationMs === undefined ? undefined : ownerOf(frontend))
     virtualServers.want(key, slowStarts.render(key, full, before, durationMs, this.#options.now))
   }
 
-  /** Takes the steps of slow starts that are due. Those that are left wait for the next pass. */
-  #stepSlowStarts(): void {
-    if (this.slowStarts.nextDueMs() === undefined) return
-    const nowMs = this.#options.now()
-    for (let left = STEPPED_PER_PASS; left > 0; ) {
-      const key = this.slowStarts.takeDue(nowMs)
-      const server = key === undefined ? undefined : this.slowStarts.step(key, nowMs)
-      if (key === undefined || server === undefined) return
-      this.virtualServers.want(key, server)
-      left -= 1 + server.realServers.length
-    }
+  /** Takes steps of slow starts that are due. Those that are left wait for the next pass. */
+  #stepSlowStarts(work: LargeWork): void {
+    if (this.#slowStartSteps.nextDueMs() === undefined) return
+    this.#slowStartSteps.take(work, this.#options.now(), (key, server) => this.virtualServers.want(key, server))
   }
 
   /** Renders the virtual servers again whose scheduler has turned out to be present. */
@@ -211,7 +203,7 @@ export class IpvsDataplane implements Dataplane {
 
   async pass(options: DataplanePass): Promise<PassReport> {
     await this.#askSchedulers(options.signal)
-    this.#stepSlowStarts()
+    this.#stepSlowStarts(options.large ?? { budget: new Budget(), shares: new OwnerShares() })
     const idle = await this.#checkDrains(options)
     if (this.setsAndRules.takeOverdue()) this.virtualServers.release()
     const report = await this.#reconciler.pass({ ...options, now: this.#options.now, idle })
@@ -236,9 +228,10 @@ export class IpvsDataplane implements Dataplane {
 
   /** This process does not know which endpoints start slowly in the daemon that runs, so it takes their weights as they are. */
   async #acceptStarting(signal: AbortSignal): Promise<void> {
-    if (this.#slowStarting.size === 0) return
+    const starting = Array.from(this.#slowStartSteps.keys())
+    if (starting.length === 0) return
     await this.virtualServers.read(signal)
-    for (const key of this.#slowStarting) {
+    for (const key of starting) {
       const wanted = this.virtualServers.desired(key)
       if (wanted !== undefined) this.virtualServers.want(key, acceptStarting(wanted, this.virtualServers.live(key)))
     }
@@ -284,7 +277,7 @@ export class IpvsDataplane implements Dataplane {
     const all = [
       this.#reconciler.nextDueMs(),
       this.drains.nextDueMs(),
-      this.slowStarts.nextDueMs(),
+      this.#slowStartSteps.nextDueMs(),
       schedulers.nextDueMs(),
       this.setsAndRules.nextOverdueMs(),
     ]
@@ -347,6 +340,11 @@ export class IpvsDataplane implements Dataplane {
       log.warn('Cannot count the connections of draining real servers', { virtualServer: key, error })
     }
   }
+}
+
+/** The Service of a frontend, as DesiredFrontends names it. */
+function ownerOf({ servicePort: { service } }: AddressFrontend): string {
+  return `${service.namespace}/${service.name}`
 }
 
 /** How long new endpoints of a frontend start, in milliseconds; undefined: its Service or the scheduler in force knows no slow start. */
