@@ -239,11 +239,9 @@ describe('entriesOfFrontend', () => {
   })
 
   it('leaves the hairpin entries of many endpoints to one list for all frontends of the port', () => {
-    const many = Array.from({ length: 100 }, (_, index) => ({
-      ...endpoint,
-      address: `10.244.3.${index}`,
-      nodeName: index < 40 ? 'node0' : 'node1',
-    }))
+    const many = Array.from({ length: 100 }, (_, index) =>
+      endpoint({ address: `10.244.3.${index}`, nodeName: index < 40 ? 'node0' : 'node1' }),
+    )
     const { frontends } = contributionOf(service(nodePort('tcp')), [{ ...SLICE, endpoints: many }], NODE)
     const lists = Array.from(frontends.values(), (frontend) => sharedHairpins(frontend, 'node0'))
     assert.equal(lists.length, 3)
