@@ -80,6 +80,7 @@ async function warnOfIgnoredFlags(command: CommandName, flags: FlagValues): Prom
   if (command === 'run' || flags.config === undefined) return
   const { flagsWithoutEffect } = await import('./settings.ts')
   const ignored = flagsWithoutEffect(flags)
-  if (ignored.length > 0)
-    process.stderr.write(`kube-ipvs ${command}: with --config these flags have no effect: ${ignored.join(', ')}\n`)
+  if (ignored.length === 0) return
+  const { printErrorText } = await import('./output.ts')
+  printErrorText(`kube-ipvs ${command}: with --config these flags have no effect: ${ignored.join(', ')}`)
 }

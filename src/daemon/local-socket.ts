@@ -2,8 +2,8 @@
  * The local socket of the daemon, in the file system: its folder, what an earlier process left at its path, and retries. It never
  * fails the daemon, and it removes nothing but a socket that nobody listens on.
  */
-import { type BigIntStats, lstatSync, unlinkSync } from 'node:fs'
-import { mkdir } from 'node:fs/promises'
+import type { BigIntStats } from 'node:fs'
+import { lstat, mkdir, unlink } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { dirname } from 'node:path'
 import { folderDoubt } from '../inspect/socket-owner.ts'
@@ -75,13 +75,13 @@ export class LocalSocket {
     })
     const doubt = await folderDoubt(folder)
     if (doubt !== undefined) throw new CodedError('socket-folder', doubt)
-    const there = fileAt(path)
+    const there = await fileAt(path)
     if (there === undefined) return
     if (!there.isSocket())
       throw new CodedError('socket-path', 'the path has a file that is no socket, which is never removed')
     // A process that starts at the same time may have put its own socket there while this one was asked.
-    if ((await asks(path)) || !isSameFile(there, fileAt(path))) throw new CodedError('socket-taken', TAKEN)
-    if (!this.#isClosed) unlinkSync(path)
+    if ((await asks(path)) || !isSameFile(there, await fileAt(path))) throw new CodedError('socket-taken', TAKEN)
+    if (!this.#isClosed) await unlink(path)
   }
 
   /** Resolves when the socket listens. */
@@ -139,8 +139,13 @@ export class LocalSocket {
 const TAKEN = 'another process listens on it'
 
 /** What is at a path; undefined for nothing. */
-function fileAt(path: string): BigIntStats | undefined {
-  return lstatSync(path, { bigint: true, throwIfNoEntry: false })
+async function fileAt(path: string): Promise<BigIntStats | undefined> {
+  try {
+    return await lstat(path, { bigint: true })
+  } catch (error) {
+    if (isCode(error, 'ENOENT')) return undefined
+    throw error
+  }
 }
 
 function isSameFile(one: BigIntStats, other: BigIntStats | undefined): boolean {
