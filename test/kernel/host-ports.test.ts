@@ -85,12 +85,18 @@ for (const backEnd of ['nft', 'legacy'] as const) {
         assert.doesNotMatch(bench.log, /takes packets of Services/)
       })
 
-      it('that was there before a start takes no port of a Service either', async () => {
+      it('that comes while no proxy runs takes no port of a Service after the next start', async () => {
         begin()
-        addHostPort()
-        bench.start()
+        const daemon = bench.start()
         await eventually(async () => assert.equal((await cluster.ask('client', VIP)).split(' ')[0], 'a'))
-        for (const chain of CHAINS) assert.equal(targets(chain)[0], 'KUBE-SERVICES')
+        await bench.stop(daemon)
+        addHostPort()
+        for (const chain of CHAINS) assert.equal(targets(chain)[0], 'CNI-HOSTPORT-DNAT')
+        bench.start()
+        await eventually(() => {
+          for (const chain of CHAINS) assert.deepEqual(targets(chain), ['KUBE-SERVICES', 'CNI-HOSTPORT-DNAT'])
+        }, 30_000)
+        assert.equal((await cluster.ask('client', VIP)).split(' ')[0], 'a')
         assert.equal((await cluster.ask('client', HOST_PORT)).split(' ')[0], 'b')
       })
     })
