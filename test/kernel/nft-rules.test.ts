@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { after, before, beforeEach, describe, it } from 'node:test'
+import { afterEach, beforeEach, describe, it } from 'node:test'
 import { openNetfilter } from '../../native/open.ts'
 import { deleteNftRules, listNftChains, listNftRules, visitNftRules } from '../../src/iptables/nft-rules.ts'
 import type { NetlinkConnection } from '../../src/netlink/connection.ts'
@@ -15,10 +15,10 @@ import { needs } from './needs.ts'
 const INPUT = { family: 'IPv4', table: 'filter', chain: 'INPUT' } as const
 
 let netlink: NetlinkConnection
-before(() => void (netlink = openNetfilter()))
-after(() => netlink.close())
+afterEach(() => netlink.close())
 beforeEach(() => {
   freshNode()
+  netlink = openNetfilter()
   sh('iptables-nft -N KUBE-X; nft add set ip filter s "{ type ipv4_addr; elements = { 192.0.2.1 }; }"')
   sh('iptables-nft -A INPUT -i lo -j ACCEPT')
 })
