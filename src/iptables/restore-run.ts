@@ -1,5 +1,6 @@
 /**
- * Runs operations with as few iptables-restore processes as possible: one when nothing fails. After a failure it retries
+ * Runs operations with as few iptables-restore processes as possible: one when nothing fails, and more for very many rules, because
+ * iptables-nft-restore takes 1.5 KiB of memory for each. After a failure it retries
  * without the operation whose line the program names, else in halves. Each table is committed as a whole, one after the
  * other, so the tables before the failed one are written already, and a jump must not be inserted into them again.
  * @impure
@@ -12,13 +13,15 @@ import {
   OPTIONAL_MATCHES,
   type RestoreResult,
 } from './types.ts'
-import { formatRestore, parseFailure, type RestoreFailure, type RestoreText } from './restore-text.ts'
+import { compare, formatRestore, parseFailure, type RestoreFailure, type RestoreText } from './restore-text.ts'
 import { chainKey, type ChainLayout } from './layout.ts'
 import { matchesOf } from './rule-text.ts'
 import { keyOf } from './diff.ts'
 
-/** Largest number of processes that one run starts. */
+/** Largest number of processes that one run starts, besides one for each batch. */
 const MAX_PROCESSES = 24
+/** Lines of one restore, chains and rules. It then needs 18 MiB of memory, with 90,000 rules in the kernel already. */
+const BATCH_LINES = 15_000
 /** Exit code of iptables when a resource is missing, the lock among them (RESOURCE_PROBLEM of xtables.h). */
 const RESOURCE_PROBLEM = 4
 
@@ -41,6 +44,9 @@ export class RestoreRun {
   readonly #signal: AbortSignal
   readonly #outcomes: (Error | undefined)[]
   #processes = 0
+  #maxProcesses = MAX_PROCESSES
+  /** Why no restore can run now. */
+  #unable: Error | undefined
 
   constructor(programs: RestorePrograms, layout: ChainLayout, signal: AbortSignal, count: number) {
     this.#programs = programs
@@ -64,14 +70,19 @@ export class RestoreRun {
       tasks.filter((task) => !isSafe(task)),
       iptablesError('iptables-unprintable', 'a rule contains a control character that could end its line'),
     )
-    await run.#attempt(tasks.filter(isSafe))
+    const batches = batchesOf(tasks.filter(isSafe), layout)
+    run.#maxProcesses = MAX_PROCESSES - 1 + batches.length
+    for (const batch of batches) {
+      if (run.#unable === undefined) await run.#attempt(batch)
+      else run.#settle(batch, run.#unable)
+    }
     return run.#outcomes
   }
 
   async #attempt(tasks: readonly Task[]): Promise<void> {
     if (tasks.length === 0) return
-    if (this.#processes >= MAX_PROCESSES) {
-      this.#settle(tasks, iptablesError('iptables-not-tried', `not retried after ${MAX_PROCESSES} restores`))
+    if (this.#processes >= this.#maxProcesses) {
+      this.#settle(tasks, iptablesError('iptables-not-tried', `not retried after ${this.#maxProcesses} restores`))
       return
     }
     const input = formatRestore(
@@ -79,7 +90,10 @@ export class RestoreRun {
       this.#layout,
     )
     const result = await this.#restore(input.text)
-    if (result instanceof Error) return this.#settle(tasks, result)
+    if (result instanceof Error) {
+      this.#unable = result
+      return this.#settle(tasks, result)
+    }
     if (result.exitCode === 0) return this.#settle(tasks)
     const failure = parseFailure(result.errorText)
     const line = failure.lines[0]
@@ -127,6 +141,7 @@ export class RestoreRun {
             `the lock or another resource of iptables is not available: ${failure.reason}`,
           )
         : restoreFailed('', failure.reason)
+    if (exitCode === RESOURCE_PROBLEM) this.#unable = error
     const tables = new Set(tasks.map(({ op }) => op.table))
     if (exitCode === RESOURCE_PROBLEM || tables.size < 2) return this.#settle(tasks, error)
     // The first table may have been written. A jump is not inserted again while it is not known whether it is there.
@@ -160,6 +175,43 @@ export class RestoreRun {
   #settle(tasks: readonly Task[], error?: Error): void {
     for (const task of tasks) this.#outcomes[task.index] = error ?? task.shortfall
   }
+}
+
+/**
+ * The operations in one batch, or, if they have very many lines, in several that can be committed one after the other: chains of fixed
+ * names that do not exist yet, still empty, because others jump to them; then chains with a hash, each after those that its rules jump to;
+ * and at the end all others, which bring the traffic.
+ */
+function batchesOf(tasks: readonly Task[], { hashedChains }: ChainLayout): readonly (readonly Task[])[] {
+  if (tasks.reduce((lines, { op }) => lines + linesOf(op), 0) <= BATCH_LINES) return [tasks]
+  const placeOf = ({ op }: Task): number =>
+    op.kind === 'write-chain' ? hashedChains.findIndex((pattern) => pattern.test(op.chain)) : -1
+  const empty = tasks.flatMap((task) =>
+    task.op.kind === 'write-chain' && task.op.before === undefined && placeOf(task) < 0
+      ? { ...task, op: { ...task.op, rules: [] } }
+      : [],
+  )
+  const batches: (readonly Task[])[] = [empty]
+  let batch: Task[] = []
+  let lines = 0
+  const hashed = tasks
+    .map((task) => ({ task, place: placeOf(task) }))
+    .filter(({ place }) => place >= 0)
+    .sort((a, b) => a.place - b.place || compare(a.task.op.chain, b.task.op.chain))
+  for (const { task } of hashed) {
+    if (batch.length > 0 && lines + linesOf(task.op) > BATCH_LINES) {
+      batches.push(batch)
+      batch = []
+      lines = 0
+    }
+    batch.push(task)
+    lines += linesOf(task.op)
+  }
+  return [...batches, batch, tasks.filter((task) => placeOf(task) < 0)]
+}
+
+function linesOf(op: IptablesOperation): number {
+  return 1 + rulesOf(op).length
 }
 
 /** Whether iptables-restore reads this as one line: a line feed ends it, and a zero cuts it off. */

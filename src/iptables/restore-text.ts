@@ -52,7 +52,8 @@ function inOrder(ops: readonly IptablesOperation[], indices: readonly number[], 
     .map(({ index }) => index)
 }
 
-function compare(a: string, b: string): number {
+/** The order of iptables-nft, for `sort`. */
+export function compare(a: string, b: string): number {
   return a < b ? -1 : a > b ? 1 : 0
 }
 

@@ -7,7 +7,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { type IptablesItem, type IptablesOperation, MissingMatchError } from '../../src/iptables/types.ts'
 import { renderIpvsRules, type RuleInput } from '../../src/modes/ipvs/rules/render.ts'
-import { IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
+import { IPTABLES_LAYOUT, IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import { IptablesTable } from '../../src/iptables/table.ts'
 import { type PassReport, Reconciler, reconciled } from '../../src/sync/reconciler.ts'
 import { TableSync } from '../../src/sync/table-sync.ts'
@@ -350,4 +350,76 @@ test('IptablesTable never writes a rule that could end its line, and writes the 
   assert.deepEqual(codes(report), ['nat KUBE-POSTROUTING: iptables-unprintable'])
   assert.match(bench.memory.inputs.at(-1) ?? '', /-A KUBE-MARK-MASQ -j MARK --set-xmark 0x1\/0x1/)
   assert.doesNotMatch(bench.memory.inputs.join(''), /INPUT -j X/)
+})
+
+/** Chains of `count` Services with `endpoints` endpoints each, wanted in an order that no restore could write. */
+function manyChains(count: number, endpoints: number): readonly IptablesItem[] {
+  const chain = (name: string, rules: readonly string[]): IptablesItem => ({
+    kind: 'chain',
+    table: 'nat',
+    chain: name,
+    rules,
+  })
+  const hash = (number: number): string =>
+    number
+      .toString(8)
+      .padStart(16, '0')
+      .replaceAll(/./g, (digit) => 'ABCDEFGH'.charAt(Number(digit)))
+  const services = Array.from({ length: count }, (_, service) => {
+    const own = Array.from({ length: endpoints }, (__, endpoint) => `KUBE-SEP-${hash(service * 10_000 + endpoint)}`)
+    return {
+      top: chain(`KUBE-EXT-${hash(service)}`, [`-j KUBE-SVC-${hash(service)}`]),
+      balance: chain(
+        `KUBE-SVC-${hash(service)}`,
+        own.map((name) => `-j ${name}`),
+      ),
+      leaves: own.map((name) => chain(name, ['-s 10.1.1.1/32 -j KUBE-MARK-MASQ', '-p tcp -m tcp -j ACCEPT'])),
+    }
+  })
+  return [
+    chain(
+      'KUBE-SERVICES',
+      services.map((_, service) => `-p tcp -m tcp -j KUBE-EXT-${hash(service)}`),
+    ),
+    ...services.flatMap(({ top, balance, leaves }) => [top, balance, ...leaves]),
+    chain('KUBE-MARK-MASQ', ['-j MARK --set-xmark 0x4000/0x4000']),
+  ]
+}
+
+test('IptablesTable writes very many chains in several restores, each after the chains that it needs', async () => {
+  const memory = new MemoryIptables()
+  const table = new IptablesTable('IPv4', memory, IPTABLES_LAYOUT)
+  const signal = new AbortController().signal
+  const items = manyChains(10, 1000)
+  const ops = items.flatMap((item) => table.diff('', item, undefined))
+  assert.deepEqual(new Set(await table.apply(ops, signal)), new Set([undefined]))
+  assert.ok(memory.inputs.length > 3 && memory.inputs.length < 8, `${memory.inputs.length} restores`)
+  for (const input of memory.inputs) assert.ok(input.split('\n').length < 20_000)
+  const found = await table.read('all', signal)
+  assert.deepEqual(new Map(items.map((item) => [`nat ${item.chain}`, item])), found)
+  const last = memory.inputs.at(-1) ?? ''
+  assert.match(last, /-A KUBE-SERVICES /, 'the traffic comes when everything is there')
+  assert.doesNotMatch(last, /KUBE-SEP/)
+  // An existing chain keeps its rules until it is replaced.
+  const changed = manyChains(10, 1001).flatMap((item) => table.diff('', item, found.get(`nat ${item.chain}`)))
+  memory.inputs.length = 0
+  assert.deepEqual(new Set(await table.apply(changed, signal)), new Set([undefined]))
+  assert.equal(memory.inputs.length, 1)
+})
+
+test('IptablesTable tries no further restore of many once one could not run', async () => {
+  for (const instead of [
+    () => ({ exitCode: 4, errorText: 'Another app is currently holding the xtables lock' }),
+    () => {
+      throw new CodedError('program-timeout', 'it was killed')
+    },
+  ]) {
+    const memory = new MemoryIptables()
+    memory.instead = instead
+    const table = new IptablesTable('IPv4', memory, IPTABLES_LAYOUT)
+    const ops = manyChains(10, 1000).flatMap((item) => table.diff('', item, undefined))
+    const outcomes = await table.apply(ops, new AbortController().signal)
+    assert.equal(memory.inputs.length, 1)
+    assert.ok(outcomes.every((outcome) => outcome !== undefined))
+  }
 })
