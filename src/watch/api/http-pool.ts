@@ -189,6 +189,7 @@ export class HttpPool {
       lookup: this.#lookup,
       keepAliveMs: TCP_KEEP_ALIVE_MS,
       timeoutMs: connectTimeoutMs,
+      onConnected: (connected) => this.#connected(connected),
       onDead,
       pingTimes,
       signal: this.#closed.signal,

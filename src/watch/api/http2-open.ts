@@ -18,6 +18,8 @@ export interface OpenOptions {
   readonly keepAliveMs: number
   /** Longest wait for a connection, including its TLS handshake, in milliseconds. */
   readonly timeoutMs: number
+  /** Connected to the server, or to the proxy, which has answered. */
+  readonly onConnected: (socket: Socket) => void
   readonly onDead?: ((silentMs: number, requests: number) => void) | undefined
   readonly pingTimes?: Partial<PingTimes> | undefined
   readonly signal: AbortSignal
@@ -56,7 +58,7 @@ async function openSecure(options: OpenOptions, signal: AbortSignal): Promise<Op
 }
 
 async function openPlain(options: OpenOptions, signal: AbortSignal): Promise<Opened> {
-  const { server, lookup, keepAliveMs } = options
+  const { server, lookup, keepAliveMs, onConnected } = options
   const socket = connectTcp({
     host: hostOf(server),
     port: portOf(server),
@@ -64,6 +66,7 @@ async function openPlain(options: OpenOptions, signal: AbortSignal): Promise<Ope
     keepAlive: true,
     keepAliveInitialDelay: keepAliveMs,
   })
+  socket.once('connect', () => onConnected(socket))
   await untilOpen(socket, 'connect', signal)
   const http2 = await connectionOn(socket, options)
   const late = new AbortController()
@@ -90,7 +93,7 @@ async function connectionOn(socket: Socket, { server, onDead, pingTimes }: OpenO
 }
 
 async function secureSocket(options: OpenOptions, signal: AbortSignal): Promise<TLSSocket> {
-  const { server, tls, proxy, lookup, keepAliveMs } = options
+  const { server, tls, proxy, lookup, keepAliveMs, onConnected } = options
   const host = hostOf(server)
   const secure: ConnectionOptions = {
     host,
@@ -102,13 +105,14 @@ async function secureSocket(options: OpenOptions, signal: AbortSignal): Promise<
   if (proxy === undefined) {
     const socket = connectTls({ ...secure, port: portOf(server), lookup })
     socket.setKeepAlive(true, keepAliveMs)
+    socket.once('connect', () => onConnected(socket))
     await untilOpen(socket, 'secureConnect', signal)
     return socket
   }
   signal.throwIfAborted()
   return new Promise((resolve, reject) => {
     const target = `${server.hostname}:${portOf(server)}`
-    const end = openTunnel({ proxy, target, tls: secure, lookup, keepAliveMs }, (error, socket) => {
+    const end = openTunnel({ proxy, target, tls: secure, lookup, keepAliveMs, onConnected }, (error, socket) => {
       signal.removeEventListener('abort', onAbort)
       if (socket === undefined) reject(error ?? new ApiError('api-reset', 'the tunnel was closed'))
       else resolve(socket)

@@ -105,6 +105,27 @@ for (const [what, scheme, secure] of [
   })
 }
 
+test('HttpPool tells where each connection leads to, in either version of HTTP', async (t) => {
+  for (const http2 of [true, false])
+    for (const [scheme, secure] of [
+      ['https', { tls }],
+      ['http', {}],
+    ] as const) {
+      const peer = await serve(t, { http2, ...secure })
+      const connected: string[] = []
+      const observer = {
+        requested: () => undefined,
+        received: () => undefined,
+        connected: (address: string, port: number) => connected.push(`${address}:${port}`),
+      }
+      const pool = poolFor(t, `${scheme}://127.0.0.1:${peer.port}`, { ...trust, observer })
+      await texts(pool, '/a')
+      // Without TLS a server of HTTP/1.1 shows only on a first connection that it is one.
+      const place = `127.0.0.1:${peer.port}`
+      assert.deepEqual(connected, scheme === 'http' && !http2 ? [place, place] : [place])
+    }
+})
+
 test('HttpPool goes on in HTTP/1.1 on the connection on which a server with TLS has chosen it', async (t) => {
   const peer = await serve(t, { http2: false, tls })
   const pool = poolFor(t, `https://127.0.0.1:${peer.port}`, trust)
