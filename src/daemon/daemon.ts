@@ -199,8 +199,12 @@ export async function prepareProxy(
     const assembled = await assembleProxy(options)
     proxy = assembled
     await assembled.prepare()
-    const start: PreparedProxy['start'] = (from) =>
-      assembled.start(from ?? source ?? new SharedSource(options.openSource))
+    const { nodeName, events } = options
+    const { fallback } = assembled.inspected
+    const start: PreparedProxy['start'] = (from) => {
+      if (fallback !== undefined) events?.record(fellBack(nodeName, `${fallback.message}: ${fallback.remedy}`))
+      return assembled.start(from ?? source ?? new SharedSource(options.openSource))
+    }
     return { proxy: assembled, start, discard }
   } catch (error) {
     await discard()
@@ -302,7 +306,6 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
   const { mode, fallback } = await openMode({ configuration, nodeName, problems, log, now, listener })
   const { dataplane, families, support, rtnetlink } = mode
   if (fallback !== undefined || options.isReplacement === true) logMode(mode.name, configuration(), families, log)
-  if (fallback !== undefined) options.events?.record(fellBack(nodeName, `${fallback.message}: ${fallback.remedy}`))
   const flows = new FlowRemoval({ staleFlows: dataplane.staleFlows, now, log })
 
   // Node and frontends: what this node has to serve.

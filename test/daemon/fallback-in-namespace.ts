@@ -5,6 +5,9 @@
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { defaultConfiguration } from '../../src/config/load.ts'
+import { prepareProxy } from '../../src/daemon/daemon.ts'
+import { silentLog } from '../../src/values/log.ts'
 import { Workbench } from '../support/daemon.ts'
 import { service, slice } from '../support/manifests.ts'
 import { sh } from '../support/programs.ts'
@@ -29,6 +32,8 @@ export interface FallbackRun {
   readonly none: { readonly code: number | null; readonly stderr: string }
   /** `--init-only`, whose container must not keep the Pod from starting. */
   readonly initOnly: { readonly code: number | null; readonly stderr: string }
+  /** Events of a proxy that is prepared and then not started, and of one that is started. */
+  readonly events: { readonly discarded: readonly string[]; readonly started: readonly string[] }
   /** `cleanup` after it, of sets and chains that ipvs mode left before ip_vs was unloaded, and what is there afterwards. */
   readonly cleanup: { readonly code: number | null; readonly stderr: string; readonly left: string }
 }
@@ -63,6 +68,23 @@ function start(bench: Workbench, flags: readonly string[] = []) {
   writeFileSync(ROUTE_LOCALNET, '0')
   const sinceMs = performance.now()
   return { sinceMs, child: flags.length === 0 ? bench.startQuietly() : bench.start(...flags) }
+}
+
+/** The Events of a proxy that takes the place of another one, if it is started. */
+async function eventsOf(isStarted: boolean): Promise<readonly string[]> {
+  const { conntrack, ...configuration } = defaultConfiguration('ipvs')
+  const reasons: string[] = []
+  const prepared = await prepareProxy({
+    configuration: { ...configuration, conntrack: { ...conntrack, maxPerCore: 0 } },
+    nodeName: 'node0',
+    log: silentLog,
+    isReplacement: true,
+    events: { record: ({ reason }) => reasons.push(reason), close: async () => undefined },
+    openSource: () => ({ close: async () => undefined }),
+  })
+  if (isStarted) await prepared.start()
+  await (isStarted ? prepared.proxy.close() : prepared.discard())
+  return reasons
 }
 
 sh('ip link set lo up; ip address add 10.0.2.15/32 dev lo')
@@ -101,6 +123,7 @@ try {
   const initOnly = await benches.ipvs.command('', '--init-only')
   sh(`ipset create KUBE-CLUSTER-IP hash:ip,port; ipset add KUBE-CLUSTER-IP 10.96.1.1,tcp:80; ipset create MINE hash:ip
     iptables-nft -t nat -N KUBE-LOAD-BALANCER; iptables-nft -t nat -A KUBE-LOAD-BALANCER -j KUBE-MARK-MASQ`)
+  const events = { discarded: await eventsOf(false), started: await eventsOf(true) }
   const { code, stderr } = await benches.ipvs.command('cleanup')
   const left = sh('ipset list -n; iptables-nft-save; ip6tables-nft-save | grep KUBE || true')
   const run: FallbackRun = {
@@ -116,6 +139,7 @@ try {
     statusJson: JSON.parse(statusJson.stdout),
     none: await none.command('', '--once'),
     initOnly,
+    events,
     cleanup: { code, stderr, left },
   }
   process.stdout.write(`${JSON.stringify(run)}\n`)

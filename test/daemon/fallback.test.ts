@@ -47,6 +47,9 @@ describe('the daemon in ipvs mode on a kernel without ip_vs', needs('kernel-with
     assert.match(line, / note="the kernel has no IPVS \(module ip_vs\): load it with /)
   })
 
+  it('reports no Event when the proxy does not start, because the mode was changed back meanwhile', () =>
+    assert.deepEqual(run.events, { discarded: [], started: ['FallbackToIptables'] }))
+
   it('shows the reason and the remedy in status', () => {
     assert.match(run.status, /^mode +iptables, reported by the proxy/m)
     assert.match(run.status, /^fallback +from ipvs mode: the kernel has no IPVS \(module ip_vs\)/m)
