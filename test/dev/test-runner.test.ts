@@ -156,6 +156,13 @@ describe('runTestProcess', () => {
     assert.deepEqual(notBegun, [])
   })
 
+  it('counts the tests of files that load the same slow module, each for its own file', async () => {
+    writeFileSync(join(folder, 'slow.mjs'), 'await new Promise((done) => setTimeout(done, 50))')
+    const sources = { 'a.test.mjs': `import './slow.mjs'; ${FINE}`, 'b.test.mjs': `import './slow.mjs'; ${FINE}` }
+    const { results } = await runAll({ ...sources, 'c.test.mjs': FINE })
+    assert.deepEqual(names(results), ['a.test.mjs 1 0', 'b.test.mjs 1 0', 'c.test.mjs 1 0'])
+  })
+
   it('blames the file that ran when its process died or hung, and returns those that had not begun', async () => {
     // The last lines of a report are lost when a process dies at once.
     const dies = `new Promise(() => setTimeout(() => process.kill(process.pid, 'SIGKILL'), 300))`
