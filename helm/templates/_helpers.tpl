@@ -10,8 +10,8 @@
 {{- end -}}
 
 {{- define "kube-ipvs.nameLabels" -}}
-app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" }}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" | quote }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end -}}
 
 {{/* Labels of the pods of the DaemonSet and of no other pods: a DaemonSet adopts every pod that its selector matches. */}}
@@ -21,10 +21,10 @@ app.kubernetes.io/component: proxy
 {{- end -}}
 
 {{- define "kube-ipvs.labels" -}}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" | quote }}
 {{ include "kube-ipvs.nameLabels" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
 {{- end -}}
 
 {{- define "kube-ipvs.serviceAccountName" -}}
@@ -119,7 +119,7 @@ seLinuxOptions:
   mountPath: /run/xtables.lock
 {{- with include "kube-ipvs.socketFolder" . }}
 - name: local-socket
-  mountPath: {{ . }}
+  mountPath: {{ . | quote }}
 {{- end }}
 {{- with .Values.extraVolumeMounts }}
 {{ toYaml . }}
@@ -129,7 +129,7 @@ seLinuxOptions:
 {{- define "kube-ipvs.volumes" -}}
 - name: config
   configMap:
-    name: {{ include "kube-ipvs.fullname" . }}
+    name: {{ include "kube-ipvs.fullname" . | quote }}
 # The token of the ServiceAccount, which only containers mount that talk to the API server.
 - name: api-access
   projected:
@@ -153,7 +153,7 @@ seLinuxOptions:
 # The socket at which commands ask the daemon, also those that run on the node itself.
 - name: local-socket
   hostPath:
-    path: {{ . }}
+    path: {{ . | quote }}
     type: DirectoryOrCreate
 {{- end }}
 {{- with .Values.extraVolumes }}
