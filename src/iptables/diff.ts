@@ -5,7 +5,7 @@
 import type { Direction } from '../sync/table.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { chainKey, isOnlyNew, jumpKey } from './layout.ts'
-import { UNREAD_RULE } from './read-rules.ts'
+import { UNREAD_RULE } from './rule-text.ts'
 import { canonicalRule, sameRule, sameRules, targetOf } from './rule-text.ts'
 import type { IptablesItem, IptablesOperation } from './types.ts'
 

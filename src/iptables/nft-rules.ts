@@ -17,6 +17,7 @@ import {
 } from '../netlink/nfnetlink-codec.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { type NftRuleContent, readExpressions } from './nft-expressions.ts'
+import type { NftChain, NftPlace, NftRule, NftRuleQuery } from './nft-rule.ts'
 
 // linux/netfilter/nf_tables.h
 const NFT_MSG_NEWCHAIN = 3
@@ -33,32 +34,6 @@ const NFTA_RULE_TABLE = 1
 const NFTA_RULE_CHAIN = 2
 const NFTA_RULE_HANDLE = 3
 const NFTA_RULE_EXPRESSIONS = 4
-
-/** Where a rule is. */
-export interface NftPlace {
-  readonly table: string
-  readonly chain: string
-  /** Number of the rule in its table, never used again. */
-  readonly handle: bigint
-}
-
-export interface NftRule extends NftPlace, NftRuleContent {}
-
-/** A chain of a table of iptables. */
-export interface NftChain {
-  readonly name: string
-  /** Whether the kernel calls it at a hook. */
-  readonly isBase: boolean
-  /** Of a base chain; other chains have `accept`. */
-  readonly policy: 'accept' | 'drop'
-}
-
-/** Which rules to read: of a table, or of one of its chains. */
-export interface NftRuleQuery {
-  readonly family: IpFamily
-  readonly table: string
-  readonly chain?: string
-}
 
 /** The rules in the order of each chain. `netlink` is of NETLINK_NETFILTER. A table or chain that does not exist has none. */
 export async function listNftRules(

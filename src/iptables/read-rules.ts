@@ -2,12 +2,13 @@
  * Reads the rules of a family as far as anything can. One rule that nft made keeps iptables-save from printing its whole table, while
  * the same programs still write it. The chains of such a table are then read one by one, and what even that does not print is read over
  * nfnetlink: which chains there are, and where they are jumped to.
+ * @impure
  */
 import { CodedError } from '../values/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { type ChainLayout, chainKey } from './layout.ts'
-import type { NftPlace, NftRule } from './nft-rules.ts'
-import { canonicalRule, quoteWord } from './rule-text.ts'
+import type { NftPlace, NftRule } from './nft-rule.ts'
+import { canonicalRule, quoteWord, UNREAD_RULE } from './rule-text.ts'
 import { parsePrinted, parseShown, type PrintedTables, type SavedTable, type SavedTables } from './save-text.ts'
 import type { IptablesPrograms, NftAccess, TableId } from './types.ts'
 
@@ -32,9 +33,6 @@ export interface RuleSource {
   /** Absent: the back end is legacy, whose programs read all of a table before they write it. */
   readonly nft: NftAccess | undefined
 }
-
-/** Stands for rules of a chain of ours that could not be read, so that the chain is written again. */
-export const UNREAD_RULE = '-m nft --unread'
 
 /** Failures after which writing may work: the program printed nothing, was cut off, or took too long over the rules of others. */
 const PRINTING_FAILED: ReadonlySet<string> = new Set([

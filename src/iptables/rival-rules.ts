@@ -5,14 +5,7 @@
  */
 import { ruleOptions, type RuleOption } from './rule-text.ts'
 import type { SavedTable } from './save-text.ts'
-
-/** A rule in front of our jump. */
-export interface RivalRule {
-  /** As the chain has it, without `-A CHAIN `. */
-  readonly rule: string
-  /** What takes packets: this rule or those that it leads to, `-A CHAIN …`; a few of them. */
-  readonly takes: readonly string[]
-}
+import type { RivalRule } from './types.ts'
 
 export interface RivalSearch {
   /** The first one; undefined: there is none. */

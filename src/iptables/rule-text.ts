@@ -6,6 +6,9 @@ import { sameList } from '../values/lists.ts'
 import { PROTOCOL_NUMBER } from '../values/protocol.ts'
 import { iptablesError } from './types.ts'
 
+/** Stands for rules of a chain of ours that could not be read, so that the chain is written again. */
+export const UNREAD_RULE = '-m nft --unread'
+
 /**
  * A word as iptables-save writes it: in double quotes unless it has only letters, digits, `_` and `-`. Throws
  * `iptables-unprintable` for control characters: iptables-restore ends a quoted word with its line, without an error, and

@@ -4,7 +4,7 @@
  */
 import { CodedError } from '../values/errors.ts'
 import { chainKey, type ChainLayout, jumpKey, type JumpPlace, jumpRule, ownChains } from './layout.ts'
-import type { RivalRule } from './rival-rules.ts'
+import type { RivalRule } from './types.ts'
 import { canonicalRule, targetOf } from './rule-text.ts'
 import type { IptablesItem } from './types.ts'
 

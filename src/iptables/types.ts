@@ -5,8 +5,15 @@
  */
 import { CodedError } from '../values/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'
-import type { RivalRule } from './rival-rules.ts'
-import type { NftChain, NftPlace, NftRule, NftRuleQuery } from './nft-rules.ts'
+import type { NftChain, NftPlace, NftRule, NftRuleQuery } from './nft-rule.ts'
+
+/** A rule in front of our jump. */
+export interface RivalRule {
+  /** As the chain has it, without `-A CHAIN `. */
+  readonly rule: string
+  /** What takes packets: this rule or those that it leads to, `-A CHAIN …`; a few of them. */
+  readonly takes: readonly string[]
+}
 
 /** The tables of iptables that we write; `mangle` only in iptables mode. */
 export type TableId = 'nat' | 'filter' | 'mangle'

@@ -62,7 +62,7 @@ describe('explain --from beside a rule of nft', needs('iptables-nft', 'nft'), ()
     const refused = await pathTo('10.96.0.1:81')
     assert.match(endsOf(refused).join('\n'), /^refused -A INPUT -m nft --handle \d+ -j ACCEPT$/m)
     sh("nft add rule ip nat PREROUTING 'ip daddr 198.51.100.1 dnat to 10.0.2.16'")
-    assert.ok(endsOf(await pathTo('10.96.0.1:80')).some((end) => /^endpoint/.test(end)))
+    assert.ok(endsOf(await pathTo('10.96.0.1:80')).some((end) => end.startsWith('endpoint')))
   })
 
   it('in a second base chain names the chain as not considered', async () => {

@@ -133,7 +133,7 @@ function ask(listen: string, url: string): Promise<Answer> {
     const failed = (error: Error): void =>
       resolve({ listen, url, status: 0, reason: error.message, headers: {}, body: '' })
     // No connection may outlive its request, or it could answer for a closed listener.
-    get(url, { timeout: 5_000, agent: false }, (response) => {
+    const request = get(url, { timeout: 5_000, agent: false }, (response) => {
       let body = ''
       response.setEncoding('utf8')
       response.on('data', (chunk: string) => {
@@ -143,8 +143,12 @@ function ask(listen: string, url: string): Promise<Answer> {
       response.on('end', () => {
         const { statusCode = 0, statusMessage = '', headers } = response
         resolve({ listen, url, status: statusCode, reason: statusMessage, headers, body })
+        // A server that is killed may leave its end open.
+        request.destroy()
       })
-    }).on('error', failed)
+    })
+    request.on('error', failed)
+    request.on('timeout', () => request.destroy(new Error('no answer in time')))
   })
 }
 
