@@ -57,23 +57,35 @@ const added = <T>(before: ReadonlyMap<string, T>, after: ReadonlyMap<string, T>)
   [...after].filter(([key]) => !before.has(key))
 
 /** What a process and its descendants do, a line each: number, state (proc(5)), where it waits in the kernel, command line. */
-export function processTree(id: string): readonly string[] {
-  const status = read(`/proc/${id}/status`)
-  if (status === '') return []
-  const [, state = ''] = /^State:\s+(\S)/m.exec(status) ?? []
-  const command = read(`/proc/${id}/cmdline`).replaceAll('\0', ' ').trim().slice(0, 200)
-  return [`${id} ${state} ${read(`/proc/${id}/wchan`)} ${command}`, ...childrenOf(id).flatMap(processTree)]
+export function processTree(root: string): readonly string[] {
+  const children = Map.groupBy(
+    list('/proc').filter((name) => /^\d+$/.test(name)),
+    parentOf,
+  )
+  const lines = (id: string): readonly string[] => [lineOf(id), ...(children.get(id) ?? []).flatMap(lines)]
+  return lines(root)
 }
 
-const childrenOf = (id: string): readonly string[] =>
-  list(`/proc/${id}/task`).flatMap((thread) => read(`/proc/${id}/task/${thread}/children`).split(' ').filter(Boolean))
+const parentOf = (id: string): string => /^PPid:\s+(\d+)/m.exec(read(`/proc/${id}/status`))?.[1] ?? ''
+
+function lineOf(id: string): string {
+  const [, state = ''] = /^State:\s+(\S)/m.exec(read(`/proc/${id}/status`)) ?? []
+  const command = read(`/proc/${id}/cmdline`)
+    .replaceAll(/[\0\s]+/g, ' ')
+    .trim()
+    .slice(0, 200)
+  return `${id} ${state} ${read(`/proc/${id}/wchan`)} ${command}`
+}
 
 /**
  * The children of this process that have not ended, with their command lines. In a process namespace of its own (its parent is the first process
  * there), those whose parent has ended count too.
  */
 function processes(): ReadonlyMap<string, string> {
-  const ids = process.ppid === 1 ? list('/proc').filter((name) => /^\d+$/.test(name)) : childrenOf('self')
+  const ids =
+    process.ppid === 1
+      ? list('/proc').filter((name) => /^\d+$/.test(name))
+      : list('/proc').filter((name) => /^\d+$/.test(name) && parentOf(name) === String(process.pid))
   const commands = ids.map((id) => [id, read(`/proc/${id}/cmdline`).replaceAll('\0', ' ').trim()] as const)
   // One that has ended and is not yet waited for has no command line.
   return new Map(commands.filter(([, command]) => command !== ''))
