@@ -161,7 +161,14 @@ async function runHostFiles(files: readonly string[]): Promise<void> {
   print(`${formatCalibration(calibration)}; deadlines x ${factor}`)
   const stage = new Stopwatch()
   await runStage({
-    batches: batchesOf(files, durations, HOST_PROCESSES),
+    batches: [
+      ...files.filter(isAlone).map((file) => [file]),
+      ...batchesOf(
+        files.filter((file) => !isAlone(file)),
+        durations,
+        HOST_PROCESSES,
+      ),
+    ],
     cwd: project,
     concurrency: HOST_PROCESSES,
     fileTimeoutMs: limitsFor(factor, false).fileMs,
@@ -171,6 +178,12 @@ async function runHostFiles(files: readonly string[]): Promise<void> {
     ended,
   })
   print(`${files.length} files on this machine ${stage.text}`)
+}
+
+/** A file whose first comment says `@alone` has a process of its own. */
+function isAlone(file: string): boolean {
+  const [comment = ''] = readFileSync(join(project, file), 'utf8').split('*/', 1)
+  return comment.includes('@alone')
 }
 
 /** Returns the files that were left out. */

@@ -112,7 +112,13 @@ class RunningProcess {
     const { cwd, env, signal, wrap, files, fileTimeoutMs } = this.#run
     const reporter = join(import.meta.dirname, 'reporter.mjs')
     const cache = pathToFileURL(join(import.meta.dirname, 'compile-cache.mjs')).href
-    const flags = [`--import=${cache}`, `--test-reporter=${reporter}`, `--test-reporter-destination=${this.#path}`]
+    const flags = [
+      `--import=${cache}`,
+      `--test-reporter=${reporter}`,
+      `--test-reporter-destination=${this.#path}`,
+      // A socket that a test leaves open would keep the process until the time limit; what disturbs others is found by surroundings.ts.
+      '--test-force-exit',
+    ]
     const command = [process.execPath, ...flags, join(import.meta.dirname, 'batch.ts'), ...files]
     const [program = '', ...args] = wrap(command)
     return new Promise((resolve) => {

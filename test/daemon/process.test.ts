@@ -1,4 +1,7 @@
-/** The memory of the process after a start. This file changes settings of V8 in its own process. */
+/**
+ * The memory of the process after a start. This file changes settings of V8 in its own process.
+ * @alone The memory of the process is measured.
+ */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { constants, PerformanceObserver } from 'node:perf_hooks'

@@ -1,4 +1,7 @@
-/** What is given back, and that a process works afterwards. */
+/**
+ * What is given back, and that a process works afterwards.
+ * @alone The memory of the process is measured.
+ */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'

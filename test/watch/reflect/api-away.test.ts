@@ -1,4 +1,7 @@
-/** A long outage of the API server: the request rate, and the memory of the process. */
+/**
+ * A long outage of the API server: the request rate, and the memory of the process.
+ * @alone The memory of the process is measured.
+ */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { test } from 'node:test'
