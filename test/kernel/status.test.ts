@@ -19,8 +19,8 @@ let bench: Workbench
 beforeEach(freshNode)
 afterEach(() => bench.close())
 
-function begin(mode: 'ipvs' | 'iptables'): void {
-  bench = new Workbench({}, { mode })
+function begin(mode: 'ipvs' | 'iptables', more: Readonly<Record<string, unknown>> = {}): void {
+  bench = new Workbench({}, { mode, ...more })
   bench.write('web.yaml', WEB, slice('web', ['10.244.0.1', '10.244.0.2']), service('idle', { clusterIP: '10.96.0.2' }))
 }
 
@@ -58,7 +58,8 @@ describe('status', () => {
   })
 
   it('shows what the running daemon tells: names, drains, problems, conflicts', async () => {
-    begin('ipvs')
+    // Else the address of another Service would be refused, and nothing would be lost to it.
+    begin('ipvs', { kubeIPVS: { allowProtectedExternalIPs: true } })
     const greedy = service('greedy', { clusterIP: '10.96.0.3', externalIPs: ['10.96.0.1'] })
     bench.write('greedy.yaml', greedy)
     const daemon = bench.start()
