@@ -11,7 +11,7 @@ export type ReportLine = Verdict | Progress | FileEnd
 /** A test that ended. `failed` carries the error's text, `skipped` the reason given ('' when none). */
 export interface Verdict {
   readonly verdict: 'passed' | 'failed' | 'skipped'
-  /** The outermost suite. */
+  /** The outermost suite; '' where no test is to blame. */
   readonly file: string
   /** Names from the file's outermost suite to the test; '' for the file itself. */
   readonly name: string
@@ -82,6 +82,11 @@ function linesOf(event: TestEvent, known: KnownTests): readonly ReportLine[] {
         ...(path.length === 1 ? [{ ended: name, durationMs: details.duration_ms }] : []),
       ]
     }
+    case 'test:diagnostic':
+      // An error that belongs to no test which is running; node:test ends with exit code 1 for it.
+      return /generated asynchronous activity|asynchronous activity after the test/.test(event.data.message)
+        ? [{ verdict: 'failed', file: '', name: '(after the end of a test)', text: event.data.message }]
+        : []
     default:
       return []
   }

@@ -22,7 +22,6 @@ export class Surroundings {
   readonly #environment = { ...process.env }
   readonly #folder = process.cwd()
   readonly #listeners = listenerCounts()
-  readonly #exitCode = process.exitCode
 
   /** What is here that was not, or has changed, in words. Waits up to 5 s for processes, namespaces and mounts that are ending. */
   async leftBehind(): Promise<readonly string[]> {
@@ -48,7 +47,6 @@ export class Surroundings {
         (name) => `listener for ${name}`,
       ),
       ...GLOBALS.filter((name) => globalThis[name] !== globals.get(name)).map((name) => `replaced ${name}`),
-      ...(process.exitCode === this.#exitCode ? [] : [`exit code ${process.exitCode}`]),
     ]
   }
 }

@@ -96,7 +96,8 @@ class RunningProcess {
 
   #take(lines: readonly ReportLine[]): void {
     for (const line of lines) {
-      this.#lines.push(line)
+      const [current = ''] = this.#waiting
+      this.#lines.push('verdict' in line && line.file === '' ? { ...line, file: current } : line)
       if (!('ended' in line)) continue
       const result = summarize(line.ended, this.#lines, this.#output, line.durationMs)
       this.#waiting.delete(line.ended)

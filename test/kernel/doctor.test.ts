@@ -195,8 +195,9 @@ describe('listNftBaseChains', needs('nft'), () => {
       assert.deepEqual(
         chains.toSorted((a, b) => (a.chain < b.chain ? -1 : 1)),
         [
-          { family: 'ip', table: 'plain', chain: 'out', hook: 'output', policy: 'accept' },
-          { family: 'inet', table: 'wall', chain: 'through', hook: 'forward', policy: 'drop' },
+          { family: 'inet', table: 'wall', chain: 'early', hook: 'prerouting', type: 'filter', policy: 'drop' },
+          { family: 'ip', table: 'plain', chain: 'out', hook: 'output', type: 'filter', policy: 'accept' },
+          { family: 'inet', table: 'wall', chain: 'through', hook: 'forward', type: 'filter', policy: 'drop' },
         ],
       )
     } finally {
