@@ -70,7 +70,8 @@ class RunningProcess {
     const isExplained = ending === undefined || (this.#hasFailures && ending === 'ended with exit code 1')
     const [first] = this.#waiting
     if (first === undefined) {
-      if (!isExplained) this.#fail(this.#run.files.join(' '), ending ?? '', [])
+      const unclaimed = this.#lines.flatMap((line) => ('verdict' in line && line.file === '' ? [line.text] : []))
+      if (!isExplained) this.#fail(this.#run.files.join(' '), ending ?? '', unclaimed)
       return []
     }
     const hasBegun = this.#lines.some((line) => 'progress' in line && line.file === first && line.progress !== 'queued')
