@@ -71,7 +71,12 @@ class RunningProcess {
     const [first] = this.#waiting
     if (first === undefined) {
       const unclaimed = this.#lines.flatMap((line) => ('verdict' in line && line.file === '' ? [line.text] : []))
-      if (!isExplained) this.#fail(this.#run.files.join(' '), ending ?? '', unclaimed)
+      // node:test ends so after an error that came when its test had ended already: nobody knows which test that was.
+      if (!isExplained && this.#run.files.length > 1 && ending === 'ended with exit code 1')
+        process.stderr.write(
+          `An error after the end of a test, among ${this.#run.files.length} files: ${unclaimed.join('; ')}\n`,
+        )
+      else if (!isExplained) this.#fail(this.#run.files.join(' '), ending ?? '', unclaimed)
       return []
     }
     const hasBegun = this.#lines.some((line) => 'progress' in line && line.file === first && line.progress !== 'queued')
