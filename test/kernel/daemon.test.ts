@@ -31,6 +31,14 @@ async function withWeb(ipvs: Readonly<Record<string, unknown>> = {}) {
   const daemon = bench.start()
   await eventually(() => assert.equal(virtualServers().length, 3))
   await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32']))
+  // Rules are written beside the passes, each family by itself.
+  await eventually(() => {
+    for (const save of SAVES.slice(0, 2))
+      assert.ok(
+        kubeLines(save).some((line) => line.startsWith('-A OUTPUT ')),
+        save,
+      )
+  })
   return daemon
 }
 
