@@ -26,6 +26,8 @@ const PING_TIMES: PingTimes = { silenceMs: 30_000, answerMs: 15_000 }
 /** A timer that is so late has stood still with the process, so the answer may be waiting to be read. */
 const LATE_MS = 1000
 const LATE_ANSWER_MS = 5000
+/** A server that lives answers a ping sooner. */
+const SLOW_ANSWER_MS = 1000
 /** Bytes that the server may send ahead: of one answer, and of all together. */
 const STREAM_WINDOW = 1024 * 1024
 const WINDOW = 8 * 1024 * 1024
@@ -52,6 +54,8 @@ export class Http2Connection {
   #timer: NodeJS.Timeout | undefined
   /** When the ping was sent that is not answered. */
   #pingedMs: number | undefined
+  /** A request has had no answer in time, and nothing has shown since that the server lives. */
+  #isDoubted = false
 
   /** @param socket connected, and with a finished handshake */
   constructor(socket: Socket, options: Http2ConnectionOptions) {
@@ -89,9 +93,10 @@ export class Http2Connection {
     })
   }
 
-  /** Whether it takes new requests. A server that is about to end has said so, and one that may be dead is given no more. */
+  /** Whether it takes new requests. A server that is about to end has said so, and one that may be dead gets no more. */
   get isUsable(): boolean {
-    return !this.#session.closed && !this.#session.destroyed && this.#pingedMs === undefined
+    const isSlow = this.#pingedMs !== undefined && performance.now() - this.#pingedMs > SLOW_ANSWER_MS
+    return !this.#session.closed && !this.#isDoubted && !isSlow
   }
 
   get isClosed(): boolean {
@@ -102,7 +107,10 @@ export class Http2Connection {
     return this.#open === 0
   }
 
-  /** The answer, as soon as its headers have arrived. Rejects with Node's own error, with that of `onLate`, or when aborted. */
+  /**
+   * The answer, as soon as its headers have arrived. Rejects with Node's own error, or with the reason of the abort.
+   * @param onStart gets the function that ends the request with an error
+   */
   request(
     { method, path, headers, body, signal }: RequestOptions,
     onStart: (giveUp: (error: Error) => void) => void,
@@ -135,7 +143,9 @@ export class Http2Connection {
 
   /** A request has had no answer in time: asks at once whether the server lives. */
   doubt(): void {
-    if (this.#pingedMs === undefined && !this.#session.destroyed) this.#ping()
+    if (this.#session.destroyed) return
+    this.#isDoubted = true
+    if (this.#pingedMs === undefined) this.#ping()
   }
 
   /** Takes no more requests, and closes after the last answer. */
@@ -180,6 +190,7 @@ export class Http2Connection {
     this.#session.ping((error) => {
       if (error !== null) return
       this.#pingedMs = undefined
+      this.#isDoubted = false
       this.#heard()
       clearTimeout(this.#timer)
       if (this.#open > 0) this.#wait()
@@ -206,7 +217,7 @@ export class Http2Connection {
         `the connection is dead: nothing arrived for ${seconds} s, not even the answer to a ping`,
       ),
     )
-    this.#options.onDead?.(silentMs, requests)
+    if (requests > 0) this.#options.onDead?.(silentMs, requests)
   }
 }
 

@@ -353,13 +353,13 @@ test('HttpPool keeps a silent connection as long as its server answers pings, an
   })
   const dead: number[] = []
   const pool = poolFor(t, `http://127.0.0.1:${port}`, {
-    pingTimes: { silenceMs: 40, answerMs: 20_000 },
+    pingTimes: { silenceMs: 200, answerMs: 20_000 },
     onDead: (_, requests) => dead.push(requests),
   })
   const abort = new AbortController()
   const watch = (await get(pool, '/', abort.signal))[Symbol.asyncIterator]()
   await watch.next()
-  await until('pings', () => pings() >= 5)
+  await until('pings', () => pings() >= 3)
   // A second watch needs no more pings.
   const beside = await get(pool)
   void textOf(beside).catch(() => undefined)
@@ -375,9 +375,9 @@ test('HttpPool keeps a silent connection as long as its server answers pings, an
   abort.abort()
   beside.destroy()
   await until('the end', () => pool.isIdle)
-  await new Promise((resolve) => setTimeout(resolve, 100))
+  await new Promise((resolve) => setTimeout(resolve, 300))
   const rest = pings()
-  await new Promise((resolve) => setTimeout(resolve, 200))
+  await new Promise((resolve) => setTimeout(resolve, 500))
   assert.equal(pings(), rest)
 })
 
