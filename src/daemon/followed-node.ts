@@ -196,6 +196,8 @@ export class FollowedNode {
     const startedMs = now()
     try {
       const { defaults, all } = await rtnetlink.listGateways({ signal })
+      // A proxy that has stopped may have read before the one after it, which shares the rule.
+      signal.throwIfAborted()
       virtualIps.protect('the default gateways of this node', Array.from(defaults))
       virtualIps.addHosts(all)
       virtualIps.addHosts(await rtnetlink.listTunnelPeers({ signal }))

@@ -79,7 +79,11 @@ export class HealthCheckPorts {
 
   /** @param addresses of all interfaces but kube-ipvs0 */
   nodeChanged(addresses: Iterable<InterfaceAddress>, nodeIps: NodeIps): void {
-    this.#addresses = healthCheckAddressesOf(this.#options.nodePortAddresses(), addresses, nodeIps)
+    const known = Array.from(addresses)
+    const configured = this.#options.nodePortAddresses()
+    // A node has one address at least, so they could not be read yet, and the ports of the proxy before stay where they are.
+    if (known.length === 0 && configured.length > 0) return
+    this.#addresses = healthCheckAddressesOf(configured, known, nodeIps)
     if (this.#isReady) this.#checks.listenOn(this.#addresses)
   }
 
