@@ -76,13 +76,14 @@ test('openApiSource asks a healthy API server for nothing while it is quiet, on 
 test('openApiSource over HTTP/1.1 notices a dead API server by its missing bookmarks, and continues without a list', async (t) => {
   const f = await world(
     t,
-    { times: { inactivityMs: 60_000, unpingedMs: 300, healthyMs: 0 } },
+    { times: { inactivityMs: 60_000, unpingedMs: 1000, healthyMs: 0 } },
     { http2: false, bookmarkMs: 50 },
   )
   f.die()
   await f.hasChanged()
-  await until('all watches', () => f.second()?.length === 3)
-  assert.deepEqual(f.second(), ['watch', 'watch', 'watch'])
+  // On a busy machine bookmarks come late, too, and a watch continues once more.
+  await until('all watches', () => (f.second()?.length ?? 0) >= 3)
+  assert.deepEqual(new Set([...(f.first() ?? []).slice(3), ...(f.second() ?? [])]), new Set(['watch']))
   assert.deepEqual(
     new Set(f.log.lines.map(({ level, fields }) => `${level} ${String(fields['code'])}`)),
     new Set(['info api-silent']),
