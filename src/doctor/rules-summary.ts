@@ -1,4 +1,5 @@
 /** What doctor keeps of the output of iptables-save: names of chains and the rules of built-in filter chains, not those of Services. */
+import { saveLines } from '../iptables/save-lines.ts'
 import type { RulesFact } from './facts.ts'
 
 /** A chain of one Service or endpoint, by its hash. */
@@ -21,10 +22,7 @@ export function summarizeRules(saved: string, backEnd: RulesFact['backEnd'], fam
   const builtIn = new Map<string, { chain: BuiltInName; policy: string; rules: string[] }>()
   let serviceChains = 0
   let table = ''
-  for (let from = 0; from < saved.length; ) {
-    const end = saved.indexOf('\n', from)
-    const line = saved.slice(from, end < 0 ? undefined : end)
-    from = end < 0 ? saved.length : end + 1
+  for (const line of saveLines(saved)) {
     if (line.startsWith('*')) table = line.slice(1).trim()
     else if (line.startsWith(':')) {
       const [chain = '', policy = ''] = line.slice(1).split(' ')

@@ -48,6 +48,10 @@ export interface ChainLayout {
   readonly sharedUnless: readonly string[]
   /** Whether this chain is one of ours, of any mode. */
   owns(table: TableId, chain: string): boolean
+  /** Whether some release of kube-proxy inserts jumps into this chain. */
+  isOrigin(table: TableId, chain: string): boolean
+  /** Whether the place of one of our jumps in this table matters. */
+  hasPlaces(table: TableId): boolean
   /** Whether only other modes have this chain. */
   isOfOthers(table: TableId, chain: string): boolean
   /**
@@ -108,6 +112,8 @@ export function layoutOf({ tables, own, others, sharedUnless }: LayoutOptions): 
       places.has(jumpKey({ table, from, to: targetOf(rule) ?? '' })) &&
       isPlainJump(rule),
     owns,
+    isOrigin: (table, chain) => origins.has(chainKey(table, chain)),
+    hasPlaces: (table) => jumps.some((jump) => jump.table === table && jump.isFirst === true),
     isOfOthers: (table, chain) =>
       owns(table, chain) && own.chains[table]?.includes(chain) !== true && !isHashedHere(chain),
   }

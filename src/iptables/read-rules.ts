@@ -9,7 +9,18 @@ import type { IpFamily } from '../values/protocol.ts'
 import { type ChainLayout, chainKey } from './layout.ts'
 import type { NftPlace, NftRule } from './nft-rule.ts'
 import { canonicalRule, quoteWord, UNREAD_RULE } from './rule-text.ts'
-import { parsePrinted, parseShown, type PrintedTables, type SavedTable, type SavedTables } from './save-text.ts'
+import { inPortions } from './portions.ts'
+import { saveLines } from './save-lines.ts'
+import {
+  mayLead,
+  type PrintedTables,
+  rulesOfOthers,
+  type SavedRule,
+  type SavedTable,
+  type SavedTables,
+  SaveReader,
+  ShownReader,
+} from './save-text.ts'
 import type { IptablesPrograms, NftAccess, TableId } from './types.ts'
 
 /** A table that the program cannot print. */
@@ -21,7 +32,10 @@ export interface UnprintableTable {
 }
 
 export interface ReadRules {
+  /** Without what nobody needs of chains of others (`SaveReader`). */
   readonly saved: SavedTables
+  /** The rules of others, and our jumps, that may lead to our chains. */
+  readonly leading: readonly SavedRule[]
   readonly unprintable: readonly UnprintableTable[]
   /** Rules of chains that cannot be printed, by `placeKey`: iptables cannot delete them by their text. */
   readonly places: ReadonlyMap<string, readonly NftPlace[]>
@@ -49,8 +63,22 @@ export function placeKey(table: string, chain: string, rule: string): string {
 
 /** Rejects with a CodedError when the rules cannot be read at all, or when aborted. */
 export async function readRules(source: RuleSource, layout: ChainLayout, signal: AbortSignal): Promise<ReadRules> {
-  const { family, programs, nft } = source
-  const printed = await print(() => programs.save(family, signal), nft, signal)
+  const read = await readSaved(source, layout, signal)
+  const leading: SavedRule[] = []
+  const look = (one: SavedRule): void => {
+    if (mayLead(layout, one.table, one.rule)) leading.push(one)
+  }
+  await inPortions(rulesOfOthers(read.saved, layout), look, signal)
+  return { ...read, leading }
+}
+
+async function readSaved(
+  { family, programs, nft }: RuleSource,
+  layout: ChainLayout,
+  signal: AbortSignal,
+): Promise<Omit<ReadRules, 'leading'>> {
+  const print = (run: () => Promise<string>) => tryPrint(run, { layout, nft }, signal)
+  const printed = await print(() => programs.save(family, signal))
   const whole = 'failure' in printed ? undefined : printed
   const hidden = layout.tables.find((table) => whole?.unprinted.includes(table) === true)
   if (whole !== undefined && hidden === undefined) return { saved: whole.tables, unprintable: [], places: new Map() }
@@ -63,7 +91,7 @@ export async function readRules(source: RuleSource, layout: ChainLayout, signal:
   const mayPrint = 'failure' in printed && printed.failure === 'iptables-save-failed'
   for (const table of layout.tables) {
     if (whole?.tables.has(table) === true || (whole !== undefined && !whole.unprinted.includes(table))) continue
-    const alone = mayPrint ? await print(() => nft.saveTable(family, table, signal), nft, signal) : undefined
+    const alone = mayPrint ? await print(() => nft.saveTable(family, table, signal)) : undefined
     const text = alone === undefined || 'failure' in alone ? undefined : alone
     if (text !== undefined && !text.unprinted.includes(table)) {
       for (const [name, chains] of text.tables) saved.set(name, chains)
@@ -77,13 +105,15 @@ export async function readRules(source: RuleSource, layout: ChainLayout, signal:
   return { saved, unprintable, places }
 }
 
-async function print(
+async function tryPrint(
   run: () => Promise<string>,
-  nft: NftAccess | undefined,
+  { layout, nft }: { readonly layout: ChainLayout; readonly nft: NftAccess | undefined },
   signal: AbortSignal,
 ): Promise<PrintedTables | { readonly failure: string }> {
   try {
-    return parsePrinted(await run())
+    const reader = new SaveReader(layout)
+    await inPortions(saveLines(await run()), (line) => reader.take(line), signal)
+    return reader.end()
   } catch (error) {
     signal.throwIfAborted()
     if (nft === undefined || !(error instanceof CodedError) || !PRINTING_FAILED.has(error.code)) throw error
@@ -161,8 +191,10 @@ async function show(
   const attempt = async (chains: readonly string[]): Promise<SavedTable | undefined> => {
     if (chains.length === 0) return new Map()
     try {
-      const shown = parseShown(await nft.showChains(family, table, chains, signal))
-      return chains.every((chain) => shown.has(chain)) ? shown : undefined
+      const shown = new ShownReader()
+      const text = await nft.showChains(family, table, chains, signal)
+      await inPortions(saveLines(text), (line) => shown.take(line), signal)
+      return chains.every((chain) => shown.chains.has(chain)) ? shown.chains : undefined
     } catch (error) {
       signal.throwIfAborted()
       if (error instanceof CodedError) return undefined

@@ -15,7 +15,7 @@ import {
 } from './types.ts'
 import { compare, formatRestore, parseFailure, type RestoreFailure, type RestoreText } from './restore-text.ts'
 import { chainKey, type ChainLayout } from './layout.ts'
-import { matchesOf } from './rule-text.ts'
+import { isOneLine, matchesOf } from './rule-text.ts'
 import { keyOf } from './diff.ts'
 
 /** Largest number of processes that one run starts, besides one for each batch. */
@@ -212,11 +212,6 @@ function batchesOf(tasks: readonly Task[], { hashedChains }: ChainLayout): reado
 
 function linesOf(op: IptablesOperation): number {
   return 1 + rulesOf(op).length
-}
-
-/** Whether iptables-restore reads this as one line: a line feed ends it, and a zero cuts it off. */
-function isOneLine(rule: string): boolean {
-  return !rule.includes('\n') && !rule.includes('\0')
 }
 
 function rulesOf(op: IptablesOperation): readonly string[] {

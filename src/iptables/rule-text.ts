@@ -27,6 +27,11 @@ function quoted(word: string): string {
   return /^[\w-]+$/.test(word) ? word : `"${word.replace(/["\\']/g, '\\$&')}"`
 }
 
+/** Whether iptables-restore reads this as one line: a line feed ends it, and a zero cuts it off. */
+export function isOneLine(rule: string): boolean {
+  return !rule.includes('\n') && !rule.includes('\0')
+}
+
 /** The words of a rule without quotes. A quote without an end reaches to the end of the text. */
 export function wordsOf(rule: string): string[] {
   const words: string[] = []

@@ -14,7 +14,7 @@ import { chainKey, type ChainLayout, jumpKey, type JumpPlace } from './layout.ts
 import type { NftPlace } from './nft-rule.ts'
 import { placeKey, readRules, type UnprintableTable } from './read-rules.ts'
 import { RestoreRun } from './restore-run.ts'
-import { targetOf } from './rule-text.ts'
+import { isOneLine, targetOf } from './rule-text.ts'
 import { findRival } from './rival-rules.ts'
 import type { RivalRule } from './types.ts'
 import { foreignReferences, itemsOf, type SavedTable } from './save-text.ts'
@@ -100,7 +100,9 @@ export class IptablesTable implements KernelTable<IptablesItem, IptablesOperatio
 
   #withOthers(desired: IptablesItem | undefined, live: IptablesItem | undefined): IptablesItem | undefined {
     if (!this.#keepsOthers || desired?.kind !== 'chain' || live?.kind !== 'chain') return desired
-    const kept = live.rules.filter((rule) => this.#layout.isOfOthers(desired.table, targetOf(rule) ?? ''))
+    const kept = live.rules.filter(
+      (rule) => this.#layout.isOfOthers(desired.table, targetOf(rule) ?? '') && isOneLine(rule),
+    )
     return kept.length === 0 ? desired : { ...desired, rules: [...kept, ...desired.rules] }
   }
 
@@ -122,16 +124,17 @@ export class IptablesTable implements KernelTable<IptablesItem, IptablesOperatio
 
   async #readItems(signal: AbortSignal): Promise<Map<string, IptablesItem>> {
     const source = { family: this.family, programs: this.#programs, nft: this.#nft }
-    const { saved, unprintable, places } = await readRules(source, this.#layout, signal)
-    this.#inUse = foreignReferences(saved, this.#layout)
+    const { saved, leading, unprintable, places } = await readRules(source, this.#layout, signal)
+    this.#inUse = foreignReferences(saved, this.#layout, leading)
     this.#places = places
     this.#watched = new Set()
     const contested: ContestedJump[] = []
     const looked = new Set<string>()
-    const items = itemsOf(saved, this.#layout, (place, table, index) => {
+    const find = (place: JumpPlace, table: SavedTable, index: number): RivalRule | undefined => {
       looked.add(jumpKey(place))
       return this.#rivalOf(place, table, index, contested)
-    })
+    }
+    const items = itemsOf(saved, this.#layout, find, leading)
     this.#order.keepOnly(looked)
     this.#onRead(this.family, { unprintable, contested })
     return items

@@ -5,6 +5,8 @@
  * @impure
  */
 import { existsSync, readFileSync, realpathSync } from 'node:fs'
+import { inPortions } from '../iptables/portions.ts'
+import { saveLines } from '../iptables/save-lines.ts'
 import { CodedError, errorText } from '../values/errors.ts'
 import type { IpFamily, UnusableFamilies } from '../values/protocol.ts'
 import { capabilityMissing } from './capabilities.ts'
@@ -58,7 +60,7 @@ export interface ChoiceOptions {
 
 const STEM: Readonly<Record<IpFamily, string>> = { IPv4: 'iptables', IPv6: 'ip6tables' }
 /** Chains that kubelet creates in the mangle table of the back end that it uses, so that other programs find out (KEP-3178). */
-const KUBELET_CHAIN = /^:(KUBE-IPTABLES-HINT|KUBE-KUBELET-CANARY) /m
+const KUBELET_CHAIN = /^:(KUBE-IPTABLES-HINT|KUBE-KUBELET-CANARY) /
 const INSTALL =
   'install the package iptables (Debian, Ubuntu, Alpine: iptables; Fedora, RHEL: iptables-nft; a container needs it in its image)'
 
@@ -236,13 +238,12 @@ async function decideByUse(options: ChoiceOptions, found: Found, plain: Plain): 
   if (tables.length === 0 && plain.mode === 'nft')
     return { mode: 'nft', reason: `the kernel has no legacy tables, and ${plain.source}`, saved: {} }
   const nft = await saveAll(options, programsOf(found, 'nft', plain), 'nft')
-  if (hasKubeletChain(nft.seen)) return { mode: 'nft', reason: 'kubelet has its chains in nft', saved: nft.saved }
+  if (nft.use.hasKubelet) return { mode: 'nft', reason: 'kubelet has its chains in nft', saved: nft.saved }
   // Without its rules it would be unknown whether the node uses legacy.
   if (tables.length > 0) requireRawSockets(options)
   const legacy = tables.length === 0 ? NOT_SAVED : await saveAll(options, programsOf(found, 'legacy', plain), 'legacy')
-  if (hasKubeletChain(legacy.seen))
-    return { mode: 'legacy', reason: 'kubelet has its chains in legacy', saved: legacy.saved }
-  const [nftRules, legacyRules] = [countRules(nft.seen), countRules(legacy.seen)]
+  if (legacy.use.hasKubelet) return { mode: 'legacy', reason: 'kubelet has its chains in legacy', saved: legacy.saved }
+  const [nftRules, legacyRules] = [nft.use.rules, legacy.use.rules]
   const counts = `${nftRules} rules in nft, ${legacyRules} in legacy`
   if (nftRules > legacyRules) return { mode: 'nft', reason: `no chain of kubelet; ${counts}`, saved: nft.saved }
   if (legacyRules > nftRules) return { mode: 'legacy', reason: `no chain of kubelet; ${counts}`, saved: legacy.saved }
@@ -273,18 +274,27 @@ function legacyTables(options: ChoiceOptions): readonly string[] {
 interface Printed {
   /** The whole output of iptables-save. */
   readonly saved: IptablesChoice['saved']
-  /** The same, or the tables that can be printed where the whole cannot. */
-  readonly seen: IptablesChoice['saved']
+  /** Of the same, or of the tables that can be printed where the whole cannot. */
+  readonly use: BackEndUse
 }
 
-const NOT_SAVED: Printed = { saved: {}, seen: {} }
+interface BackEndUse {
+  hasKubelet: boolean
+  rules: number
+}
+
+const NOT_SAVED: Printed = { saved: {}, use: { hasKubelet: false, rules: 0 } }
 /** The first one has the chains of kubelet. */
 const TABLES = ['mangle', 'nat', 'filter']
 
 /** A failure is ignored: another table, the other back end or family may still show what is in use. */
 async function saveAll(options: ChoiceOptions, programs: Found['plain'], mode: IptablesBackEnd): Promise<Printed> {
   const saved: { [family in IpFamily]?: string } = {}
-  const seen: { [family in IpFamily]?: string } = {}
+  const use: BackEndUse = { hasKubelet: false, rules: 0 }
+  const look = (line: string): void => {
+    if (line.startsWith('-A ')) use.rules++
+    else if (KUBELET_CHAIN.test(line)) use.hasKubelet = true
+  }
   const print = async (program: string, args: readonly string[]): Promise<string | undefined> => {
     try {
       const result = await (options.run ?? runProgram)({ program, args, signal: options.signal })
@@ -299,21 +309,15 @@ async function saveAll(options: ChoiceOptions, programs: Found['plain'], mode: I
       const program = programs[family]?.save
       if (program === undefined) return
       const whole = await print(program, [])
-      if (whole !== undefined) saved[family] = seen[family] = whole
+      if (whole !== undefined) saved[family] = whole
       // Legacy would create a table that it is asked for.
-      else if (mode === 'nft')
-        seen[family] = (await Promise.all(TABLES.map((table) => print(program, ['-t', table])))).join('')
+      const seen =
+        whole ??
+        (mode === 'nft' ? (await Promise.all(TABLES.map((table) => print(program, ['-t', table])))).join('') : '')
+      await inPortions(saveLines(seen), look, options.signal)
     }),
   )
-  return { saved, seen }
-}
-
-function hasKubeletChain(saved: IptablesChoice['saved']): boolean {
-  return Object.values(saved).some((text) => KUBELET_CHAIN.test(text))
-}
-
-function countRules(saved: IptablesChoice['saved']): number {
-  return Object.values(saved).reduce((sum, text) => sum + (text.match(/^-A /gm)?.length ?? 0), 0)
+  return { saved, use }
 }
 
 /** Whether a version is 1.6.2 or later; undefined means 1.8.0 or later. */

@@ -4,6 +4,7 @@
  * and bytes are counted nowhere. kube-proxy and this program name the Service port in the comment of that rule.
  */
 import { wordsOf } from '../iptables/rule-text.ts'
+import { saveLines } from '../iptables/save-lines.ts'
 
 export interface EndpointCounter {
   /** `namespace/name:port` */
@@ -15,13 +16,13 @@ export interface EndpointCounter {
   readonly connections: number
 }
 
-const COUNTED = /^\[(\d{1,20}):\d{1,20}\] -A (KUBE-SEP-\S+) (.*)$/
+const COUNTED = /^\[(\d{1,20}):\d{1,20}\] -A (KUBE-SEP-\S+) ([^]*)$/
 
 /** The endpoints of all Service ports of a family, one for each chain of an endpoint. */
 export function endpointCounters(saved: string): readonly EndpointCounter[] {
   const found: EndpointCounter[] = []
   let isNat = false
-  for (const line of saved.split('\n')) {
+  for (const line of saveLines(saved)) {
     if (line.startsWith('*')) isNat = line.trim() === '*nat'
     if (!isNat || !line.startsWith('[')) continue
     const [, packets, , rule] = COUNTED.exec(line) ?? []

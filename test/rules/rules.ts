@@ -44,7 +44,15 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'src/config': ['src/service/node-addresses.ts', 'src/values'],
   'src/netlink': ['src/values'],
   native: ['src/netlink', 'src/values'],
-  'src/node': ['src/config/types.ts', 'src/ipset/catalogue.ts', 'src/netlink', 'src/service', 'src/values'],
+  'src/node': [
+    'src/config/types.ts',
+    'src/ipset/catalogue.ts',
+    'src/iptables/portions.ts',
+    'src/iptables/save-lines.ts',
+    'src/netlink',
+    'src/service',
+    'src/values',
+  ],
   'src/metrics': ['src/service', 'src/sync', 'src/values'],
   'src/serve': ['src/service', 'src/sync/owned-map.ts', 'src/values'],
   // The engine knows tables and sources by interface only.

@@ -31,8 +31,8 @@ export async function chainsInOtherBackEnd(
   let chains = 0
   for (const family of families) {
     if (other.programs[family] === undefined) continue
-    const { saved } = await readRulesOf(programs, family, CLEANUP_LAYOUT, signal)
-    const items = itemsOf(saved, CLEANUP_LAYOUT)
+    const { saved, leading } = await readRulesOf(programs, family, CLEANUP_LAYOUT, signal)
+    const items = itemsOf(saved, CLEANUP_LAYOUT, undefined, leading)
     // Chains that kubelet may have written there say nothing about a proxy.
     for (const [key, item] of items) if (item.kind === 'chain' && !CLEANUP_LAYOUT.shared.has(key)) chains++
   }
