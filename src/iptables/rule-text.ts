@@ -85,7 +85,7 @@ function optionsOf(words: readonly string[]): RuleOption[] {
   return options
 }
 
-const PROTOCOL_OF_NUMBER: Readonly<Record<string, string>> = Object.fromEntries(
+const PROTOCOL_OF_NUMBER: ReadonlyMap<string, string> = new Map(
   Object.entries(PROTOCOL_NUMBER).map(([name, number]) => [String(number), name]),
 )
 
@@ -106,7 +106,7 @@ function sameSpelling(name: string, value: string): string {
     }
     case '-p':
     case '--vproto':
-      return PROTOCOL_OF_NUMBER[value] ?? value
+      return PROTOCOL_OF_NUMBER.get(value) ?? value
     case '--ctstate':
       return value.split(',').sort().join(',')
     case '--mark':

@@ -73,6 +73,7 @@ test('sameRule ignores spelling and the order of matches only', () => {
     ['-m comment --comment "-m mark" -j X', '-m comment --comment "-j X" -m mark', false],
     ['-m comment --comment "it\\\'s" -j X', '-m comment --comment "it\'s" -j X', true],
     ['-p sctp -j X', '-p 132 -j X', true],
+    ['-p constructor -j X', '-p toString -j X', false],
     ['-m set --match-set A dst,dst -j X', '-m set --match-set A dst,src -j X', false],
     ['-m addrtype --dst-type LOCAL -j X', '-m addrtype ! --dst-type LOCAL -j X', false],
     ['-j MASQUERADE --random-fully', '-j MASQUERADE', false],
