@@ -1,5 +1,6 @@
 /** Runs every check over the facts of a node: the diagnosis, as `doctor --output json` prints it. */
 import { DAEMON_CHECKS } from './checks/daemon.ts'
+import { FOREIGN_RULE_CHECKS } from './checks/foreign-rules.ts'
 import { KERNEL_CHECKS } from './checks/kernel.ts'
 import { NETWORK_CHECKS } from './checks/network.ts'
 import { PATH_CHECKS } from './checks/paths.ts'
@@ -19,6 +20,7 @@ export const CHECKS: readonly Check[] = [
   ...NETWORK_CHECKS,
   ...RULE_CHECKS,
   ...PATH_CHECKS,
+  ...FOREIGN_RULE_CHECKS,
   ...START_CHECKS,
 ]
 

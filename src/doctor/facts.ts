@@ -7,6 +7,9 @@ import { flag, list, nullable, number, object, oneOf, type Read, record, seen, s
 /** The format of bundles; a change that older programs would misread gets the next number. */
 export const FACTS_FORMAT = 1
 
+/** A fact that bundles of older programs do not have. */
+const OLDER_BUNDLE = { unseen: 'the program that made the bundle did not look' }
+
 /** Programs that matter to a service proxy, by the name of their executable or process. */
 export const PROGRAMS = [
   'kube-proxy',
@@ -68,6 +71,32 @@ export const NFT_CHAIN = object({
   policy: oneOf('accept', 'drop'),
 })
 
+/** A rule that nft made in a table of iptables. */
+export const NFT_RULE = object({
+  family: oneOf('ip', 'ip6'),
+  table: oneOf('raw', 'mangle', 'nat', 'filter', 'security'),
+  chain: text(100),
+  handle: number,
+  /** In the words of nft; '' when that program is not installed. */
+  rule: text(300),
+})
+
+/** A rule that may take packets of Services before ours do: a hostPort, or a translation of another program. */
+export const RIVAL = object({
+  /** The program that shows it. */
+  program: oneOf('iptables-nft', 'iptables-legacy', 'ip6tables-nft', 'ip6tables-legacy', 'nft'),
+  /** `PREROUTING` of nat; for nft `inet cni_hostport prerouting`. */
+  chain: text(200),
+  /** '' for a chain of nft. */
+  rule: text(300),
+  /** The rules that take packets, the first ones. */
+  takes: list(text(300), 5),
+  /** `443/tcp`, `any port` */
+  ports: list(text(60), 20),
+  /** It is in the back end of the node, where a proxy that runs moves its jump in front of it. */
+  isInUse: flag,
+})
+
 export const INTERFACE = object({
   name: text(40),
   kind: text(40),
@@ -103,8 +132,6 @@ export const DAEMON_SET = object({
   /** Whether its node selector matches the Node of this proxy; null: the labels of the Node are not known. */
   selectsHere: since(nullable(flag), null),
 })
-
-const OLDER_BUNDLE = { unseen: 'the program that made the bundle did not look' }
 
 /** Whether the cluster has a Node of the proxy's name. */
 export const NODE_OBJECT = object({
@@ -215,6 +242,17 @@ export const FACTS = object({
   /** `backEnd` null: no program is installed. */
   iptables: seen(object({ backEnd: nullable(oneOf('nft', 'legacy')), reason: text(500), version: nullable(text(30)) })),
   rules: seen(list(RULES, 4)),
+  nftRules: since(
+    seen(
+      object({
+        /** Tables that iptables-save cannot print, as `ip filter`. */
+        unprinted: list(text(30), 10),
+        rules: list(NFT_RULE, 100),
+      }),
+    ),
+    OLDER_BUNDLE,
+  ),
+  rivals: since(seen(list(RIVAL, 40)), OLDER_BUNDLE),
   /** The tables of kube-proxy's nftables mode, as `ip kube-proxy`. */
   nftProxyTables: seen(list(text(60), 4)),
   nftChains: seen(list(NFT_CHAIN, 100)),
@@ -255,6 +293,8 @@ export const FACTS = object({
 
 export type NodeFacts = Read<typeof FACTS>
 export type RulesFact = Read<typeof RULES>
+export type RivalFact = Read<typeof RIVAL>
+export type NftRuleFact = Read<typeof NFT_RULE>
 export type InterfaceFact = Read<typeof INTERFACE>
 export type NftChainFact = Read<typeof NFT_CHAIN>
 export type ClusterFact = Read<typeof CLUSTER>

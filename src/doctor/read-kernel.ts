@@ -14,14 +14,13 @@ import { checkNode } from '../modes/ipvs/node-preparation.ts'
 import type { NetlinkConnection } from '../netlink/connection.ts'
 import { ipFamilies } from '../node/host.ts'
 import type { IptablesChoice } from '../node/iptables-choice.ts'
-import { HostIptables } from '../node/iptables-programs.ts'
 import { runProgram } from '../node/programs.ts'
 import { CodedError, errorText } from '../values/errors.ts'
 import { SERVICE_DEVICE } from '../values/well-known.ts'
 import { type Seen, unseen } from './decode.ts'
-import type { InterfaceFact, NodeFacts, RulesFact } from './facts.ts'
+import type { InterfaceFact, NodeFacts } from './facts.ts'
 import { readNumber } from './read-files.ts'
-import { summarizeRules } from './rules-summary.ts'
+import { readForeignRules } from './read-foreign-rules.ts'
 
 /** The value, or why it cannot be read. */
 export async function attempt<T>(read: () => Promise<T> | T): Promise<Seen<T>> {
@@ -74,7 +73,7 @@ export async function readIpvs(signal: AbortSignal): Promise<IpvsFact> {
   }
 }
 
-type Rules = Pick<NodeFacts, 'iptables' | 'rules' | 'lacks'>
+type Rules = Pick<NodeFacts, 'iptables' | 'rules' | 'nftRules' | 'rivals' | 'lacks'>
 
 /** The back ends of iptables, their rules, and what the kernel lacks for ipvs mode. */
 export async function readRules(configuration: KubeProxyConfiguration, signal: AbortSignal): Promise<Rules> {
@@ -83,7 +82,7 @@ export async function readRules(configuration: KubeProxyConfiguration, signal: A
     const { reason } = choice
     return {
       iptables: { value: { backEnd: choice.mode, reason, version: await versionOf(choice, signal) } },
-      rules: await attempt(() => readBackEnds(choice, signal)),
+      ...(await readBackEnds(choice, signal)),
       lacks: await readLacks(configuration, signal, choice),
     }
   } catch (error) {
@@ -91,8 +90,13 @@ export async function readRules(configuration: KubeProxyConfiguration, signal: A
     const reason = errorText(error)
     // That no program is installed is an answer, not a failure.
     return error instanceof CodedError && error.code === 'iptables-missing'
-      ? { iptables: { value: { backEnd: null, reason, version: null } }, rules: { value: [] }, lacks }
-      : { iptables: { unseen: reason }, rules: { unseen: reason }, lacks }
+      ? {
+          iptables: { value: { backEnd: null, reason, version: null } },
+          rules: { value: [] },
+          ...NO_FOREIGN_RULES,
+          lacks,
+        }
+      : { iptables: unseen(reason), rules: unseen(reason), nftRules: unseen(reason), rivals: unseen(reason), lacks }
   }
 }
 
@@ -108,16 +112,19 @@ function readLacks(
   })
 }
 
-async function readBackEnds(choice: IptablesChoice, signal: AbortSignal): Promise<readonly RulesFact[]> {
-  const other = await findOtherBackEnd(ipFamilies(), choice, signal)
-  const facts: RulesFact[] = []
-  for (const one of other === undefined ? [choice] : [choice, other]) {
-    const iptables = new HostIptables(one)
-    for (const family of ipFamilies())
-      if (one.unusable[family] === undefined && one.programs[family] !== undefined)
-        facts.push(summarizeRules(await iptables.save(family, signal), one.mode, family))
-  }
-  return facts
+const NO_FOREIGN_RULES = { nftRules: { value: { unprinted: [], rules: [] } }, rivals: { value: [] } }
+
+async function readBackEnds(
+  choice: IptablesChoice,
+  signal: AbortSignal,
+): Promise<Pick<NodeFacts, 'rules' | 'nftRules' | 'rivals'>> {
+  const read = await attempt(async () => {
+    const other = await findOtherBackEnd(ipFamilies(), choice, signal)
+    return readForeignRules(choice, other, ipFamilies(), signal)
+  })
+  if ('unseen' in read) return { rules: read, nftRules: read, rivals: read }
+  const { rules, nftRules, rivals } = read.value
+  return { rules: { value: rules }, nftRules: { value: nftRules }, rivals: { value: rivals } }
 }
 
 /** `1.8.9`; null when the program does not print it. */

@@ -1,5 +1,4 @@
 /** What doctor keeps of the output of iptables-save: names of chains and the rules of built-in filter chains, not those of Services. */
-import { saveLines } from '../iptables/save-lines.ts'
 import type { RulesFact } from './facts.ts'
 
 /** A chain of one Service or endpoint, by its hash. */
@@ -15,14 +14,18 @@ const MAX_NAME_LENGTH = 60
 type BuiltIn = RulesFact['builtIn'][number]
 type BuiltInName = BuiltIn['chain']
 
-/** One pass over the text, line by line, because it may be hundreds of megabytes. */
-export function summarizeRules(saved: string, backEnd: RulesFact['backEnd'], family: RulesFact['family']): RulesFact {
+/** One pass over the lines that iptables-save prints. */
+export function summarizeRules(
+  lines: Iterable<string>,
+  backEnd: RulesFact['backEnd'],
+  family: RulesFact['family'],
+): RulesFact {
   const kubeChains: string[] = []
   const others = new Set<string>()
   const builtIn = new Map<string, { chain: BuiltInName; policy: string; rules: string[] }>()
   let serviceChains = 0
   let table = ''
-  for (const line of saveLines(saved)) {
+  for (const line of lines) {
     if (line.startsWith('*')) table = line.slice(1).trim()
     else if (line.startsWith(':')) {
       const [chain = '', policy = ''] = line.slice(1).split(' ')

@@ -40,6 +40,19 @@ describe('a bundle', () => {
       assert.equal(readFileSync(path)[0] === 0x1f, name.endsWith('.gz'))
     })
 
+  it('of an older release lacks facts that were added since, which are then not seen', async () => {
+    const path = join(folder, 'older')
+    const { nftRules: _, rivals: __, ...older } = node()
+    writeFileSync(path, JSON.stringify(older))
+    const facts = await readBundle(path)
+    assert.deepEqual(facts.nftRules, { unseen: 'the program that made the bundle did not look' })
+    const unknown = diagnose(facts).checks.filter(({ severity }) => severity === 'unknown')
+    assert.deepEqual(
+      unknown.map(({ id }) => id),
+      ['hidden-tables', 'host-ports'],
+    )
+  })
+
   it('is never written over a file or through a link', async () => {
     const path = join(folder, 'there')
     writeFileSync(path, 'mine')
@@ -237,7 +250,7 @@ COMMIT
 -A FORWARD -m comment --comment "${'x'.repeat(500)}" -j DROP
 -A KUBE-FORWARD -j ACCEPT
 ${'-A INPUT -j ACCEPT\n'.repeat(500)}COMMIT`
-  const facts = summarizeRules(saved, 'nft', 'IPv4')
+  const facts = summarizeRules(saved.split('\n'), 'nft', 'IPv4')
   assert.deepEqual(facts.kubeChains, ['nat KUBE-SERVICES', 'filter KUBE-FORWARD'])
   assert.equal(facts.serviceChains, 2)
   assert.deepEqual(facts.otherChains, ['cali', 'KUBE-ROUTER'])

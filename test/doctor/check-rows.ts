@@ -1,11 +1,8 @@
 /** For each check: facts that trigger it, with what it finds, and facts that do not. */
 import type { DaemonFact, NodeFacts, PathFact } from '../../src/doctor/facts.ts'
+import { type Changes, FOREIGN_RULE_ROWS, type Row, UNSEEN } from './foreign-rule-rows.ts'
 import { CLEAN_RULES, clusterWith, configured, daemonSet, ETH0, node, running, withSettings } from './healthy-node.ts'
 
-export type Changes = Partial<NodeFacts>
-type Expected = 'error' | 'warning' | 'note' | 'ok' | 'unknown'
-
-export const UNSEEN = { unseen: 'Operation not permitted' }
 const LEGACY = { ...CLEAN_RULES, backEnd: 'legacy' } as const
 const filter = (chain: 'INPUT' | 'FORWARD', policy: string, ...rules: string[]) => ({
   ...CLEAN_RULES,
@@ -49,8 +46,8 @@ const paths = (...all: readonly Partial<PathFact>[]): Changes => ({ paths: { val
 const ROUTES = configured({ virtualAddresses: 'routes' })
 const LOOPBACK_FILE = { file: '/etc/systemd/network/10-lo.network', match: 'Name=lo', isUnmanaged: false }
 
-/** `text`: what the findings and their remedies say, a line each. */
-export const ROWS: readonly (readonly [id: string, changes: Changes, expected: Expected, text?: RegExp])[] = [
+export const ROWS: readonly Row[] = [
+  ...FOREIGN_RULE_ROWS,
   ['daemon-health', {}, 'ok'],
   [
     'daemon-health',

@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import { describe, it, test } from 'node:test'
 import { CHECKS, diagnose, exitCodeOf } from '../../src/doctor/diagnose.ts'
 import { isUnmanaged } from '../../src/doctor/checks/network.ts'
-import { type Changes, ROWS, UNSEEN } from './check-rows.ts'
+import { ROWS } from './check-rows.ts'
+import { type Changes, UNSEEN } from './foreign-rule-rows.ts'
 import { node, running } from './healthy-node.ts'
 
 describe('diagnose', () => {

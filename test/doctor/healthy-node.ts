@@ -90,6 +90,8 @@ const HEALTHY: NodeFacts = {
   ipvs: { value: { virtualServers: 3, tcpTimeoutSeconds: 7400 } },
   iptables: { value: { backEnd: 'nft', reason: 'only the programs of nft are installed', version: '1.8.9' } },
   rules: { value: [CLEAN_RULES, { ...CLEAN_RULES, family: 'IPv6' }] },
+  nftRules: { value: { unprinted: [], rules: [] } },
+  rivals: { value: [] },
   nftProxyTables: { value: [] },
   nftChains: { value: [] },
   paths: { value: [] },

@@ -96,7 +96,7 @@ test('no reader takes the lines of a comment for chains, rules, tables, policies
     ['X', [`${HOSTILE} -j Y`]],
   ])
   assert.deepEqual(endpointCounters(TEXT), [])
-  const summary = summarizeRules(TEXT, 'nft', 'IPv4')
+  const summary = summarizeRules(saveLines(TEXT), 'nft', 'IPv4')
   assert.deepEqual(
     [summary.kubeChains, summary.serviceChains, summary.builtIn.map(({ chain, policy }) => `${chain} ${policy}`)],
     [['nat KUBE-SERVICES'], 0, ['FORWARD DROP']],

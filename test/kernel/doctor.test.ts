@@ -117,6 +117,46 @@ describe('doctor', () => {
       assert.ok(!findings(after).some((one) => one.endsWith(` ${id}`) && !one.startsWith('note')), id)
   })
 
+  it('names the rule that keeps iptables from printing a table', needs('iptables-nft', 'nft'), async () => {
+    const before = await doctor()
+    sh(`
+      nft add table ip filter; nft 'add chain ip filter INPUT { type filter hook input priority 0; }'
+      nft add rule ip filter INPUT ct state established,related accept
+      nft add table ip6 filter; nft 'add chain ip6 filter INPUT { type filter hook input priority 0; }'
+      nft add rule ip6 filter INPUT tcp dport '{ 22, 25 }' drop`)
+    const broken = traces()
+    const { diagnosis, code } = await doctor()
+    assert.deepEqual(more(diagnosis, before.diagnosis), ['note hidden-tables', 'warning hidden-tables'])
+    assert.ok(code === 1 || code === 2)
+    assert.equal(traces(), broken, 'doctor changes nothing')
+    const [found, note] = diagnosis.checks.find(({ id }) => id === 'hidden-tables')?.findings ?? []
+    assert.match(found?.what ?? '', /the table "filter", .*: "ct state established,related accept" in "INPUT"/)
+    assert.match(note?.what ?? '', /"tcp dport \{ 22, 25 \} drop" in "INPUT"/)
+    sh(found?.remedy[0] ?? '')
+    assert.match(sh('iptables-nft-save -t filter'), /COMMIT/)
+  })
+
+  it(
+    'names hostPorts in the other back end of iptables and in tables of nft',
+    needs('iptables-nft', 'legacy-iptables'),
+    async () => {
+      sh('iptables-nft -t mangle -N KUBE-IPTABLES-HINT')
+      const before = await doctor()
+      sh(`
+      iptables-legacy -t nat -N CNI-HOSTPORT-DNAT
+      iptables-legacy -t nat -A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT
+      iptables-legacy -t nat -A CNI-HOSTPORT-DNAT -p tcp -m tcp --dport 443 -j DNAT --to-destination 10.244.0.5:443
+      nft add table inet cni_hostport; nft 'add chain inet cni_hostport prerouting { type nat hook prerouting priority dstnat; }'
+      nft add chain inet cni_hostport hostports; nft add rule inet cni_hostport prerouting jump hostports
+      nft add rule inet cni_hostport hostports tcp dport 8443 dnat ip to 10.244.0.5:443`)
+      const { diagnosis } = await doctor()
+      assert.deepEqual(more(diagnosis, before.diagnosis), ['warning host-ports', 'warning host-ports'])
+      const texts = diagnosis.checks.find(({ id }) => id === 'host-ports')?.findings.map(({ what }) => what) ?? []
+      assert.match(texts[0] ?? '', /CNI-HOSTPORT-DNAT", in the back end of iptables .* takes packets to "443\/tcp"/)
+      assert.match(texts[1] ?? '', /The chain "inet cni_hostport prerouting" of nf_tables takes packets to "8443\/tcp"/)
+    },
+  )
+
   it('finds kube-proxy in this network namespace, and none of another one', async () => {
     start('kube-proxy', ['unshare', '--net'])
     await eventually(() => assert.match(sh('cat /proc/[0-9]*/comm 2>/dev/null || true'), /^kube-proxy$/m))

@@ -1,0 +1,195 @@
+/**
+ * What doctor reads of rules of other programs beside those of iptables: rules that nft made in its tables, and rules that may take packets of
+ * Services before ours do. The program nft, where it is installed, names them in its own words.
+ * @impure
+ */
+import { findNetfilter } from '../../native/open.ts'
+import type { NftRule } from '../iptables/nft-rule.ts'
+import { isBesideIptables, listNftBaseChains, type NftBaseChain } from '../iptables/nft-chains.ts'
+import { type AllRules, IPTABLES_TABLES, readAllRules } from '../iptables/read-all-rules.ts'
+import { findRival, portsTaken, type RivalSearch } from '../iptables/rival-rules.ts'
+import { canonicalRule, targetOf } from '../iptables/rule-text.ts'
+import { CLEANUP_LAYOUT } from '../modes/leftovers/layouts.ts'
+import { nftAccessOf } from '../modes/nft-access.ts'
+import type { IptablesChoice } from '../node/iptables-choice.ts'
+import { HostIptables } from '../node/iptables-programs.ts'
+import { findProgram, runProgram, searchPath } from '../node/programs.ts'
+import { CodedError } from '../values/errors.ts'
+import type { IpFamily } from '../values/protocol.ts'
+import type { NodeFacts, RivalFact, RulesFact } from './facts.ts'
+import type { Seen } from './decode.ts'
+import { summarizeRules } from './rules-summary.ts'
+
+type NftRulesFact = NodeFacts['nftRules'] extends Seen<infer T> ? T : never
+
+export interface ForeignRules {
+  readonly rules: readonly RulesFact[]
+  readonly nftRules: NftRulesFact
+  readonly rivals: readonly RivalFact[]
+}
+
+const NFT_FAMILY = { IPv4: 'ip', IPv6: 'ip6' } as const
+const MAX_RULES = 100
+const MAX_RIVALS = 40
+const MAX_PORTS = 20
+const MAX_TAKES = 5
+
+/** The rules of both back ends. Rejects when nothing can be read. */
+export async function readForeignRules(
+  chosen: IptablesChoice,
+  other: IptablesChoice | undefined,
+  families: readonly IpFamily[],
+  signal: AbortSignal,
+): Promise<ForeignRules> {
+  const rules: RulesFact[] = []
+  const unprinted: string[] = []
+  const foreign: NftRulesFact['rules'][number][] = []
+  const rivals: RivalFact[] = []
+  const failures: unknown[] = []
+  const words = new NftWords(signal)
+  for (const choice of other === undefined ? [chosen] : [chosen, other]) {
+    const iptables = new HostIptables(choice)
+    for (const family of families) {
+      if (choice.unusable[family] !== undefined || choice.programs[family] === undefined) continue
+      try {
+        const all = await readAllRules(family, iptables, nftAccessOf(iptables), signal)
+        rules.push(summarizeRules(linesOf(all), choice.mode, family))
+        unprinted.push(...all.unprinted.map((table) => `${NFT_FAMILY[family]} ${table}`))
+        for (const rule of all.foreign) if (foreign.length < MAX_RULES) foreign.push(await words.factOf(family, rule))
+        rivals.push(...rivalsOf(all, family, choice.mode, choice === chosen))
+      } catch (error) {
+        signal.throwIfAborted()
+        if (!(error instanceof CodedError)) throw error
+        failures.push(error)
+      }
+    }
+  }
+  if (rules.length === 0 && failures.length > 0) throw failures[0]
+  rivals.push(...(await words.rivals()))
+  return { rules, nftRules: { unprinted: unprinted.slice(0, 10), rules: foreign }, rivals: rivals.slice(0, MAX_RIVALS) }
+}
+
+/** As iptables-save prints them. */
+function* linesOf({ tables }: AllRules): Generator<string, void, void> {
+  for (const [table, chains] of tables) {
+    yield `*${table}`
+    for (const [chain, { policy }] of chains) yield `:${chain} ${policy ?? '-'}`
+    for (const [chain, { rules }] of chains) for (const rule of rules) yield `-A ${chain} ${rule}`
+  }
+}
+
+const OURS = 'KUBE-SERVICES'
+
+/** Rules in front of our jumps; in the back end that is not in use, all that take packets. */
+function rivalsOf({ tables }: AllRules, family: IpFamily, backEnd: 'nft' | 'legacy', isInUse: boolean): RivalFact[] {
+  const nat = new Map(Array.from(tables.get('nat') ?? [], ([chain, { rules }]) => [chain, rules]))
+  return (['PREROUTING', 'OUTPUT'] as const).flatMap((chain): RivalFact[] => {
+    const own = nat.get(chain) ?? []
+    const ours = own.findIndex((rule) => targetOf(rule) === OURS)
+    // Without our jump no proxy runs, and a start inserts it at the top.
+    if (isInUse && ours < 0) return []
+    const owns = (name: string): boolean => CLEANUP_LAYOUT.owns('nat', name)
+    const end = isInUse ? ours : own.length
+    const search: RivalSearch = findRival(nat, chain, end, owns, () => true)
+    const { rival } = search
+    if (rival === undefined) return []
+    const takes = rival.takes.filter((rule) => !/ -j (?:RETURN|ACCEPT)$/.test(canonicalRule(rule)))
+    const named = takes.length === 0 ? rival.takes : takes
+    return [
+      {
+        program: `${family === 'IPv4' ? 'iptables' : 'ip6tables'}-${backEnd}`,
+        chain,
+        rule: rival.rule,
+        takes: named.slice(0, MAX_TAKES),
+        ports: portsTaken(named).slice(0, MAX_PORTS),
+        isInUse,
+      },
+    ]
+  })
+}
+
+/** The program nft: rules in its own words. */
+class NftWords {
+  readonly #program = findProgram('nft', searchPath(process.env['PATH']))
+  readonly #signal: AbortSignal
+  /** Rules by handle, by chain. */
+  readonly #chains = new Map<string, ReadonlyMap<string, string>>()
+
+  constructor(signal: AbortSignal) {
+    this.#signal = signal
+  }
+
+  async factOf(family: IpFamily, { table, chain, handle }: NftRule): Promise<NftRulesFact['rules'][number]> {
+    const place = ['chain', NFT_FAMILY[family], table, chain]
+    const key = place.join(' ')
+    // readAllRules reads no other table.
+    const name = IPTABLES_TABLES.find((one) => one === table) ?? 'filter'
+    const rules = this.#chains.get(key) ?? (await this.#list(place))
+    this.#chains.set(key, rules)
+    const rule = rules.get(String(handle)) ?? ''
+    return { family: NFT_FAMILY[family], table: name, chain, handle: Number(handle), rule }
+  }
+
+  /** Base chains of type nat beside iptables that translate destinations: portmap makes such chains, too. */
+  async rivals(): Promise<readonly RivalFact[]> {
+    const found: RivalFact[] = []
+    for (const { family, table, chain } of await natChains(this.#signal)) {
+      const rules = await this.#list(['table', family, table])
+      const takes = Array.from(rules.values()).filter((rule) => /\b(?:dnat|redirect)\b/.test(rule))
+      if (rules.size > 0 && takes.length === 0) continue
+      const ports = new Set(takes.map((rule) => portOf(rule)))
+      found.push({
+        program: 'nft',
+        chain: `${family} ${table} ${chain}`,
+        rule: '',
+        takes: takes.slice(0, MAX_TAKES),
+        ports: Array.from(ports).sort().slice(0, MAX_PORTS),
+        isInUse: false,
+      })
+    }
+    return found
+  }
+
+  /** Empty without the program, or when it fails. */
+  async #list(place: readonly string[]): Promise<ReadonlyMap<string, string>> {
+    if (this.#program === undefined) return new Map()
+    try {
+      const call = { program: this.#program, args: ['-a', 'list', ...place], signal: this.#signal }
+      const { output } = await runProgram(call)
+      return new Map(
+        Array.from(output.matchAll(/^\t\t(.*\S)\s+# handle (\d+)$/gm), ([, rule = '', handle = '']) => [handle, rule]),
+      )
+    } catch {
+      this.#signal.throwIfAborted()
+      return new Map()
+    }
+  }
+}
+
+/** `443/tcp` of `tcp dport 443 dnat to 10.244.0.5:443`. */
+function portOf(rule: string): string {
+  const [, protocol = '', port] = /\b(tcp|udp|sctp|th) dport (\{[^}]*\}|\S+)/.exec(rule) ?? []
+  return port === undefined
+    ? 'any port'
+    : `${port.replace(/[{} ]/g, '')}/${protocol === 'th' ? 'any protocol' : protocol}`
+}
+
+/** The table of kube-proxy's nftables mode is a check of its own. */
+const PROXY_TABLE = 'kube-proxy'
+
+async function natChains(signal: AbortSignal): Promise<readonly NftBaseChain[]> {
+  const netlink = findNetfilter()
+  if (netlink === undefined) return []
+  try {
+    const chains = await listNftBaseChains(netlink, { signal })
+    return chains.filter(
+      (chain) =>
+        chain.type === 'nat' &&
+        (chain.hook === 'prerouting' || chain.hook === 'output') &&
+        chain.table !== PROXY_TABLE &&
+        isBesideIptables(chain),
+    )
+  } finally {
+    netlink.close()
+  }
+}

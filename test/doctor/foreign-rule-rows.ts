@@ -1,0 +1,80 @@
+/** For the checks of rules of other programs: facts that trigger them and facts that do not. */
+import type { NodeFacts } from '../../src/doctor/facts.ts'
+import { configured } from './healthy-node.ts'
+
+export type Changes = Partial<NodeFacts>
+type Expected = 'error' | 'warning' | 'note' | 'ok' | 'unknown'
+/** `text`: what the findings and their remedies say, a line each. */
+export type Row = readonly [id: string, changes: Changes, expected: Expected, text?: RegExp]
+
+export const UNSEEN = { unseen: 'Operation not permitted' }
+const NFT_RULE = {
+  family: 'ip',
+  table: 'filter',
+  chain: 'INPUT',
+  handle: 12,
+  rule: 'ct state established accept',
+} as const
+const RIVAL = {
+  program: 'iptables-legacy',
+  chain: 'PREROUTING',
+  rule: '-m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT',
+  takes: ['-A CNI-DN-a -p tcp -m tcp --dport 443 -j DNAT --to-destination 10.244.0.5:443'],
+  ports: ['443/tcp'],
+  isInUse: false,
+} as const
+
+export const FOREIGN_RULE_ROWS: readonly Row[] = [
+  [
+    'hidden-tables',
+    { nftRules: { value: { unprinted: ['ip filter'], rules: [NFT_RULE, { ...NFT_RULE, table: 'nat' }] } } },
+    'warning',
+    /^iptables-save cannot print the table "filter", .*"ct state established accept" in "INPUT"\.\n.*\nnft delete rule ip filter INPUT handle 12\n[^]*made without what it cannot translate/m,
+  ],
+  [
+    'hidden-tables',
+    { nftRules: { value: { unprinted: ['ip6 nat'], rules: [] } } },
+    'warning',
+    /ip6tables-save cannot print the table "nat"[^]*nft -a list table ip6 nat/,
+  ],
+  [
+    'hidden-tables',
+    { nftRules: { value: { unprinted: [], rules: [{ ...NFT_RULE, chain: 'a; reboot', rule: '' }] } } },
+    'note',
+    /handle 12 in "a; reboot"[^]*nft -a list table ip filter$/,
+  ],
+  ['hidden-tables', { nftRules: UNSEEN }, 'unknown'],
+  [
+    'host-ports',
+    { rivals: { value: [RIVAL] } },
+    'warning',
+    /iptables-legacy -t nat -A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT", in the back end.*"443\/tcp" \(by "-A CNI-DN-a [^]*API server[^]*--set iptables \/usr\/sbin\/iptables-nft\n[^]*\niptables-legacy -t nat -L PREROUTING -n --line-numbers$/,
+  ],
+  ['host-ports', { rivals: { value: [RIVAL] }, ...configured({ mode: 'iptables' }) }, 'note', /node ports/],
+  [
+    'host-ports',
+    { rivals: { value: [{ ...RIVAL, program: 'iptables-nft', chain: 'OUTPUT', isInUse: true }] } },
+    'warning',
+    /in front of the jump of the proxy[^]*append it/,
+  ],
+  [
+    'host-ports',
+    {
+      rivals: {
+        value: [
+          {
+            program: 'nft',
+            chain: 'inet cni_hostport prerouting',
+            rule: '',
+            takes: [],
+            ports: ['any port'],
+            isInUse: false,
+          },
+        ],
+      },
+    },
+    'warning',
+    /The chain "inet cni_hostport prerouting" of nf_tables takes packets to "any port"[^]*\nnft -a list table inet cni_hostport\n[^]*"backend": "iptables"/,
+  ],
+  ['host-ports', { rivals: UNSEEN }, 'unknown'],
+]
