@@ -7,7 +7,7 @@ import type { IpvsConnection } from '../ipvs/connection.ts'
 import { initializeIptablesNode } from '../modes/iptables/kernel.ts'
 import { fallbackFor, logFallback } from '../modes/fallback.ts'
 import { openIpvs } from '../modes/ipvs/kernel.ts'
-import { checkNode, initializeNode, logFindings } from '../modes/ipvs/node-preparation.ts'
+import { checkNode, initializeDevice, initializeNode, logFindings } from '../modes/ipvs/node-preparation.ts'
 import { requireNetAdmin } from '../node/capabilities.ts'
 import { kernelFamilies } from '../node/families.ts'
 import { ProblemLog } from '../serve/problem-log.ts'
@@ -154,8 +154,8 @@ export async function frontendNames(options: FrontendNamesOptions): Promise<Read
 
 /**
  * Does what takes more rights than the proxy needs afterwards: writes the kernel's settings, and makes the kernel load the modules of
- * the mode, for which a container may lack the permission (SELinux). It logs what the kernel lacks, creates nothing, reads no Service
- * and sends no request to the API server, so it works in an init container, any number of times. Rejects when the kernel lacks the
+ * the mode, for which a container may lack the permission (SELinux). It logs what the kernel lacks, creates nothing but kube-ipvs0 where
+ * that has no IPv6 otherwise, reads no Service and sends no request to the API server, so it works in an init container, any number of times. Rejects when the kernel lacks the
  * scheduler, without a fallback when it has no IPVS, and with `capability-missing`.
  */
 export async function initializeOnly(configuration: KubeProxyConfiguration, log: Log): Promise<void> {
@@ -169,7 +169,10 @@ export async function initializeOnly(configuration: KubeProxyConfiguration, log:
   if (mode === 'iptables') initializeIptablesNode({ configuration, localhostNodePorts, problems, log })?.()
   else mode = await initializeIpvsNode(configuration, problems, log, signal)
   // The device kube-ipvs0 is a dummy, which no question of the check concerns.
-  if (mode === 'ipvs') requestModule('dummy')
+  if (mode === 'ipvs') {
+    requestModule('dummy')
+    await initializeDevice(log, signal)
+  }
   // The settings are written: a kernel that does not answer must not keep the proxy from its start.
   await checkNode({ configuration, mode, signal }).then(
     ({ findings }) => logFindings(findings, log),

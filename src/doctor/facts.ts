@@ -309,6 +309,10 @@ export type NetworkFile = Read<typeof NETWORK_FILE>
 export const WATCHED_SETTINGS = [
   'net/ipv4/ip_forward',
   'net/ipv6/conf/all/forwarding',
+  'net/ipv6/conf/all/disable_ipv6',
+  'net/ipv6/conf/default/disable_ipv6',
+  'net/ipv6/conf/kube-ipvs0/disable_ipv6',
+  'net/ipv6/conf/lo/disable_ipv6',
   'net/ipv4/vs/conntrack',
   'net/ipv4/vs/conn_reuse_mode',
   'net/ipv4/vs/expire_nodest_conn',

@@ -10,6 +10,7 @@ import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
 import { BatchPace, runInBatches } from '../netlink/run-batches.ts'
 import type { FrontendKey } from '../service/frontends.ts'
 import type { KernelTable } from '../sync/table.ts'
+import { familyOf } from '../values/address.ts'
 import { asError, CodedError } from '../values/errors.ts'
 import { SERVICE_DEVICE } from '../values/well-known.ts'
 import {
@@ -30,6 +31,17 @@ import { addressOfKey } from './types.ts'
 /** The requests that the table makes. */
 type AddressRequests = Pick<RtnetlinkConnection, 'getLink' | 'listAddresses' | 'transact'>
 
+type Outcomes = readonly (Error | undefined)[]
+
+/** What the table needs beside its requests. */
+export interface AddressTableOptions {
+  /**
+   * The kernel refuses IPv6 addresses on a device where IPv6 is switched off: switches it on. Returns an error that says what keeps it off,
+   * and `unchanged` when it is not off. Default: nothing is switched on.
+   */
+  readonly switchOnIpv6?: () => 'changed' | 'unchanged' | CodedError
+}
+
 export class AddressTable implements KernelTable<BoundAddress, AddressOperation> {
   readonly name = 'addresses'
   readonly #rtnetlink: AddressRequests
@@ -37,6 +49,7 @@ export class AddressTable implements KernelTable<BoundAddress, AddressOperation>
   readonly #pace = new BatchPace()
   /** Loopback and link-local addresses that this process has bound for a Service. */
   readonly #unusual = new Set<string>()
+  readonly #switchOnIpv6: () => 'changed' | 'unchanged' | CodedError
   #deviceIndex: number | undefined
   /** The operations of the current `apply`, and how many of them have been sent. */
   #running: readonly AddressOperation[] = []
@@ -46,8 +59,9 @@ export class AddressTable implements KernelTable<BoundAddress, AddressOperation>
   /** Called when an operation found no device. */
   onDeviceMissing: () => void = () => undefined
 
-  constructor(rtnetlink: AddressRequests) {
+  constructor(rtnetlink: AddressRequests, { switchOnIpv6 = () => 'unchanged' }: AddressTableOptions = {}) {
     this.#rtnetlink = rtnetlink
+    this.#switchOnIpv6 = switchOnIpv6
   }
 
   readonly diff = (_key: string, desired: BoundAddress | undefined, live: BoundAddress | undefined) =>
@@ -86,11 +100,14 @@ export class AddressTable implements KernelTable<BoundAddress, AddressOperation>
         }
       },
     }
+    const run = (some: readonly AddressOperation[]) => runInBatches(some, sink, this.#pace, signal)
     this.#running = ops
     this.#sent = 0
-    const results = await runInBatches(ops, sink, this.#pace, signal).finally(() => {
-      this.#running = []
-    })
+    const results = await run(ops)
+      .then((first) => this.#retryRefused(ops, first, run))
+      .finally(() => {
+        this.#running = []
+      })
     const outcomes = results.map((outcome, index) =>
       ops[index]?.kind === 'unbind' && isGone(outcome) ? undefined : outcome,
     )
@@ -116,6 +133,20 @@ export class AddressTable implements KernelTable<BoundAddress, AddressOperation>
       if (op?.address === binding.address && isSameBinding(op, binding)) return op.kind === 'bind'
     }
     return undefined
+  }
+
+  /** Tries those again that the kernel refused because IPv6 is switched off on the device. */
+  async #retryRefused(
+    ops: readonly AddressOperation[],
+    outcomes: Outcomes,
+    run: (ops: readonly AddressOperation[]) => Promise<Outcomes>,
+  ): Promise<Outcomes> {
+    const refused = ops.filter((op, index) => isRefusal(op, outcomes[index]))
+    const answer = refused.length === 0 ? 'unchanged' : this.#switchOnIpv6()
+    if (answer === 'unchanged') return outcomes
+    const again = answer === 'changed' ? await run(refused) : refused.map(() => answer)
+    const results = again.values()
+    return ops.map((op, index) => (isRefusal(op, outcomes[index]) ? results.next().value : outcomes[index]))
   }
 
   async #lookUpDevice(signal: AbortSignal): Promise<number | undefined> {
@@ -150,6 +181,12 @@ export class AddressTable implements KernelTable<BoundAddress, AddressOperation>
 
 function isDeviceMissing(error: Error): boolean {
   return error instanceof CodedError && error.code === 'device-missing'
+}
+
+/** The kernel's answer where IPv6 is switched off on the device. */
+function isRefusal(op: AddressOperation, outcome: Error | undefined): boolean {
+  const isForbidden = outcome instanceof CodedError && outcome.code === 'EACCES'
+  return isForbidden && op.kind === 'bind' && familyOf(op.address) === 'IPv6'
 }
 
 /** With a primary IPv4 address the kernel also deletes the secondary ones of its subnet, unless promote_secondaries is set. */

@@ -37,10 +37,20 @@ export class RouteTable implements KernelTable<LocalRoute, RouteOperation> {
   readonly #batch = new MessageBatch(16 << 10)
   readonly #pace = new BatchPace()
 
-  /** @param families those that the kernel has; the routes of others are not read */
-  constructor(rtnetlink: RouteRequests, families: readonly IpFamily[]) {
+  readonly #ipv6Lack: () => CodedError | undefined
+
+  /**
+   * @param families those that the kernel has; the routes of others are not read
+   * @param ipv6Lack why the loopback device has no IPv6; undefined: it has. Asked when the kernel refuses routes of IPv6
+   */
+  constructor(
+    rtnetlink: RouteRequests,
+    families: readonly IpFamily[],
+    ipv6Lack: () => CodedError | undefined = () => undefined,
+  ) {
     this.#rtnetlink = rtnetlink
     this.#families = families
+    this.#ipv6Lack = ipv6Lack
   }
 
   readonly diff = (_key: string, desired: LocalRoute | undefined, live: LocalRoute | undefined) =>
@@ -73,9 +83,13 @@ export class RouteTable implements KernelTable<LocalRoute, RouteOperation> {
       },
     }
     const outcomes = await runInBatches(ops, sink, this.#pace, signal)
-    return outcomes.map((outcome, index) =>
-      ops[index]?.kind === 'delete-route' && isGone(outcome) ? undefined : outcome,
-    )
+    const lack = outcomes.some(isRefusal) ? this.#ipv6Lack() : undefined
+    return outcomes.map((outcome, index) => {
+      const op = ops[index]
+      if (op?.kind === 'delete-route' && isGone(outcome)) return undefined
+      const isOfIpv6 = op !== undefined && familyOf(op.address) === 'IPv6'
+      return lack !== undefined && isOfIpv6 && isRefusal(outcome) ? lack : outcome
+    })
   }
 
   #encode(op: RouteOperation): void {
@@ -122,6 +136,11 @@ export function visitOwnRoutes(
   options: DumpOptions,
 ): Promise<void> {
   return rtnetlink.visitRoutes(visit, { ...options, family, filter: OWN_ROUTES })
+}
+
+/** The kernel's answer, for IPv6, where IPv6 is switched off on the device. */
+function isRefusal(outcome: Error | undefined): boolean {
+  return outcome instanceof CodedError && outcome.code === 'EACCES'
 }
 
 /** The kernel deletes IPv6 routes of an interface that goes down. */

@@ -28,7 +28,11 @@ export function setConntrack({ configuration: { conntrack }, problems, log }: Se
 
 /** Settings of the mode. */
 export function setSysctls(settings: readonly KernelSetting[], { problems, log }: SettingsOptions): void {
-  const onChanged: SettingListener = ({ path, value }, before) =>
+  problems.report('sysctl', 'sysctl', applySysctls(settings, '', settingLogger(log)))
+}
+
+/** Logs each setting that was changed. */
+export function settingLogger(log: Log): SettingListener {
+  return ({ path, value }, before) =>
     log.info('Changed sysctl', { name: path.slice(SYSCTLS.length), before, after: value })
-  problems.report('sysctl', 'sysctl', applySysctls(settings, '', onChanged))
 }

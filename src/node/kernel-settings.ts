@@ -78,3 +78,6 @@ export function ipvsSysctls(strictArp: boolean, release: string): readonly Kerne
 export function iptablesSysctls(localhostNodePorts: boolean): readonly KernelSetting[] {
   return localhostNodePorts ? [sysctl('net/ipv4/conf/all/route_localnet', 1)] : []
 }
+
+/** Code of errors and problems of a device on which IPv6 is switched off. */
+export const IPV6_OFF = 'ipv6-off'

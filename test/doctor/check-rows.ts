@@ -44,6 +44,10 @@ const path = (changes: Partial<PathFact>): PathFact => ({
 const paths = (...all: readonly Partial<PathFact>[]): Changes => ({ paths: { value: all.map(path) } })
 
 const ROUTES = configured({ virtualAddresses: 'routes' })
+const WITHOUT_IPV6 = daemon({
+  problems: [{ code: 'ipv6-off', subject: 'kube-ipvs0', field: null, message: 'takes no addresses of IPv6 Services' }],
+  problemCount: 1,
+})
 const LOOPBACK_FILE = { file: '/etc/systemd/network/10-lo.network', match: 'Name=lo', isUnmanaged: false }
 
 export const ROWS: readonly Row[] = [
@@ -329,6 +333,49 @@ export const ROWS: readonly Row[] = [
   [
     'ipv6-forwarding',
     { ...withSettings({ 'net/ipv6/conf/all/forwarding': 0 }), kernel: { ...node().kernel, hasIpv6: false } },
+    'ok',
+  ],
+  [
+    'ipv6-of-devices',
+    withSettings({ 'net/ipv6/conf/default/disable_ipv6': 1 }),
+    'note',
+    /and so has kube-ipvs0[^]*kube-ipvs --init-only/,
+  ],
+  [
+    'ipv6-of-devices',
+    withSettings({ 'net/ipv6/conf/default/disable_ipv6': 1, 'net/ipv6/conf/kube-ipvs0/disable_ipv6': 0 }),
+    'ok',
+  ],
+  [
+    'ipv6-of-devices',
+    { ...withSettings({ 'net/ipv6/conf/kube-ipvs0/disable_ipv6': 1 }), ...WITHOUT_IPV6 },
+    'error',
+    /kube-ipvs0\.disable_ipv6 is 1, and the proxy[^]*\nsysctl -w net\.ipv6\.conf\.kube-ipvs0\.disable_ipv6=0\n[^]*--init-only/,
+  ],
+  ['ipv6-of-devices', { ...withSettings({ 'net/ipv6/conf/default/disable_ipv6': 1 }), ...ROUTES }, 'ok'],
+  [
+    'ipv6-of-devices',
+    { ...withSettings({ 'net/ipv6/conf/lo/disable_ipv6': 1 }), ...ROUTES },
+    'warning',
+    /conf\.lo\.disable_ipv6 is 1\.[^]*\nsysctl -w net\.ipv6\.conf\.lo\.disable_ipv6=0/,
+  ],
+  [
+    'ipv6-of-devices',
+    { ...withSettings({ 'net/ipv6/conf/lo/disable_ipv6': 1 }), ...ROUTES, ...WITHOUT_IPV6 },
+    'error',
+    /conf\.lo\.disable_ipv6/,
+  ],
+  [
+    'ipv6-of-devices',
+    {
+      ...withSettings({ 'net/ipv6/conf/default/disable_ipv6': 1 }),
+      kernel: { ...node().kernel, hasIpv6: false },
+    },
+    'ok',
+  ],
+  [
+    'ipv6-of-devices',
+    { ...withSettings({ 'net/ipv6/conf/default/disable_ipv6': 1 }), ...configured({ mode: 'iptables' }) },
     'ok',
   ],
   ['bridge-netfilter', links({ name: 'cni0', kind: 'bridge' }), 'error', /modprobe br_netfilter/],

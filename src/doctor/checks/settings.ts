@@ -1,5 +1,5 @@
 /** Checks of settings below /proc/sys: those that a start writes, those that it never writes, and files that undo them. */
-import { ipvsSysctls } from '../../node/kernel-settings.ts'
+import { IPV6_OFF, ipvsSysctls } from '../../node/kernel-settings.ts'
 import type { NodeFacts } from '../facts.ts'
 import { type Check, type CheckResult, FINE, type Finding, found, valueOr, when } from '../finding.ts'
 import { quote } from '../../values/quote.ts'
@@ -114,6 +114,36 @@ function ipv6Forwarding({ settings, kernel, interfaces }: NodeFacts): CheckResul
   })
 }
 
+/**
+ * IPv6 switched off on the device that makes the node answer for virtual IPs, or for devices to come. Only IPv6 Services need it there:
+ * that there are any is known from the daemon that could not serve them.
+ */
+function ipv6OfDevices({ settings, kernel, configuration, daemon }: NodeFacts): CheckResult {
+  if (configuration.mode !== 'ipvs' || !kernel.hasIpv6) return FINE
+  const usesRoutes = configuration.virtualAddresses === 'routes'
+  const device = usesRoutes ? 'lo' : 'kube-ipvs0'
+  const name = `net/ipv6/conf/${device}/disable_ipv6`
+  const now = settings[name] ?? (usesRoutes ? 0 : settings['net/ipv6/conf/default/disable_ipv6'])
+  if (now !== 1) return FINE
+  const isMissed = valueOr(daemon, null)?.problems.some(({ code }) => code === IPV6_OFF) === true
+  if (!isMissed && !usesRoutes)
+    return found({
+      severity: 'note',
+      what: 'New devices have IPv6 switched off, and so has kube-ipvs0.',
+      effect: 'The proxy switches it on there with the first IPv6 Service, if it may write settings.',
+      remedy: [WRITE_BEFORE],
+    })
+  return found({
+    severity: isMissed ? 'error' : 'warning',
+    what: `${dotted(name)} is 1${usesRoutes ? '' : ', and the proxy that runs cannot write it'}.`,
+    effect: 'The node does not answer for IPv6 addresses of Services.',
+    remedy: usesRoutes ? setting(name, 0) : [...setting(name, 0), WRITE_BEFORE],
+  })
+}
+
+const WRITE_BEFORE =
+  '# or let "kube-ipvs --init-only" write it, in a privileged init container or on the host: it makes kube-ipvs0 for that'
+
 /** Bridges of network plug-ins, to which pods of one node are connected. */
 const POD_BRIDGE = /^(cni|cbr|kube-bridge|docker|weave|nodelocaldns)/
 
@@ -198,6 +228,12 @@ export const SETTING_CHECKS: readonly Check[] = [
   },
   { id: 'sysctl-files', group: 'settings', good: 'no file sets them otherwise', check: undone },
   { id: 'ipv6-forwarding', group: 'settings', good: 'IPv6 is forwarded, or not in use', check: ipv6Forwarding },
+  {
+    id: 'ipv6-of-devices',
+    group: 'settings',
+    good: 'devices have IPv6 where the node has it',
+    check: ipv6OfDevices,
+  },
   { id: 'bridge-netfilter', group: 'settings', good: 'bridged packets of pods pass the rules', check: bridgeNetfilter },
   { id: 'reverse-path-filter', group: 'settings', good: 'the reverse-path filter drops no answer', check: reversePath },
 ]

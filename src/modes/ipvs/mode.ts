@@ -7,15 +7,18 @@ import type { MissingMatchError } from '../../iptables/types.ts'
 import type { CurrentDrain } from '../../ipvs/drains.ts'
 import type { KernelSources } from '../../metrics/sources.ts'
 import type { PassReport } from '../../sync/reconciler.ts'
+import type { TableSync } from '../../sync/table-sync.ts'
 import { hasScheduler, schedulerOf } from '../../ipvs/scheduler.ts'
 import { type Frontend, mayServe } from '../../service/frontends.ts'
 import type { NodeContext, NodeIps } from '../../service/node-context.ts'
 import { parseCidrs } from '../../values/cidr.ts'
-import { CodedError } from '../../values/errors.ts'
+import { CodedError, type Problem } from '../../values/errors.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
+import { IPV6_OFF } from '../../node/kernel-settings.ts'
 import { IPVS_LAYOUT } from '../leftovers/layouts.ts'
 import type { AuditObserver, Mode, ModeOptions, ModeWatch, NodeView } from '../mode.ts'
 import { foreignRulesReporter } from '../nft-access.ts'
+import { settingLogger } from '../node-settings.ts'
 import type { TableHealth } from '../table-health.ts'
 import type { WantedObject } from '../../explain/wanted-objects.ts'
 import { auditIpvsMode } from './audits.ts'
@@ -63,6 +66,7 @@ export class IpvsMode implements Mode {
         onSetLost: (name) => this.#setsAndRules.doubtSet(name),
         onGrown: (set, maxElements) => log.warn('A set was full and has been made larger', { set, maxElements }),
       },
+      onSetting: settingLogger(log),
       rules: {
         onRead: foreignRulesReporter(options.problems),
         serves: (address) => mayServe(this.dataplane.virtualServers.desiredKeys(), address),
@@ -205,6 +209,7 @@ export class IpvsMode implements Mode {
 
   passed(report: PassReport): void {
     this.#reportDevice()
+    this.#reportIpv6()
     this.#logUnknown()
     this.#checkLost([...report.failures, ...report.unreadable].map(({ error }) => error))
     if (report.failures.length > 0 || report.unreadable.length > 0 || this.isPending) return
@@ -246,6 +251,16 @@ export class IpvsMode implements Mode {
     this.#options.problems.report('device', SERVICE_DEVICE, problems)
   }
 
+  /** IPv6 addresses or local routes that the kernel refuses because IPv6 is switched off on the device. */
+  #reportIpv6(): void {
+    const { addresses, routes } = this.dataplane.virtualAddresses
+    const problems = [
+      ...ipv6Problems(addresses, SERVICE_DEVICE, 'takes no addresses of IPv6 Services'),
+      ...ipv6Problems(routes, 'lo', 'takes no local routes to addresses of IPv6 Services'),
+    ]
+    this.#options.problems.report('device-ipv6', SERVICE_DEVICE, problems)
+  }
+
   /** Other programs may create IPVS services of protocols that no Service has. These are left alone, and logged once. */
   #logUnknown(): void {
     const { ipvs, auditIpvs } = this.#kernel
@@ -259,6 +274,19 @@ export class IpvsMode implements Mode {
     const rules = leftOut.length === 0 ? message : `${message}; left out: ${leftOut.join('; ')}`
     this.#options.problems.report('iptables', match, [{ code, subject: `module xt_${match}`, message: rules }])
   }
+}
+
+/** The problem of a device on which IPv6 is switched off. The keys are looked through only when one of them fails with that. */
+function ipv6Problems(
+  sync: Pick<TableSync<unknown, unknown>, 'failures' | 'failing'>,
+  subject: string,
+  effect: string,
+): readonly Problem[] {
+  if (![...sync.failures.codes].includes(IPV6_OFF)) return []
+  for (const [, error] of sync.failing())
+    if (error instanceof CodedError && error.code === IPV6_OFF)
+      return [{ code: IPV6_OFF, subject, message: `${effect}: ${error.message}` }]
+  return []
 }
 
 /** The node IPs that an interface of the node has: Linux refuses another address as the source of a route. */

@@ -2,11 +2,14 @@
  * What ipvs mode does to the node before it reads anything: it writes settings of the kernel, makes sure that the scheduler exists and
  * asks the kernel what it lacks. Only a missing scheduler ends the process.
  */
+import { openRtnetlink } from '../../../native/open.ts'
 import type { KubeProxyConfiguration } from '../../config/types.ts'
 import { OPTIONAL_MATCHES } from '../../iptables/types.ts'
+import { DeviceTable } from '../../ipvs/device.ts'
 import type { IpvsConnection } from '../../ipvs/connection.ts'
 import { kernelRelease } from '../../node/host.ts'
 import { schedulerOf, tryScheduler } from '../../ipvs/scheduler.ts'
+import { haveNewDevicesNoIpv6, switchOnIpv6 } from '../../node/device-ipv6.ts'
 import { kernelFamilies } from '../../node/families.ts'
 import type { IptablesChoice } from '../../node/iptables-choice.ts'
 import { checkStart, type Finding, type StartCheck } from '../../node/start-check.ts'
@@ -14,9 +17,10 @@ import { ipvsSysctls } from '../../node/kernel-settings.ts'
 import { CodedError } from '../../values/errors.ts'
 import type { Log } from '../../values/log.ts'
 import type { IpFamily } from '../../values/protocol.ts'
+import { SERVICE_DEVICE } from '../../values/well-known.ts'
 import { chooseBackEnd } from '../iptables-back-end.ts'
 import { lackText } from '../fallback.ts'
-import { setConntrack, setSysctls, type SettingsOptions } from '../node-settings.ts'
+import { setConntrack, settingLogger, setSysctls, type SettingsOptions } from '../node-settings.ts'
 import { findLack } from './kernel.ts'
 import { KernelQuestions } from './kernel-questions.ts'
 import type { SetsAndRules } from './sets-and-rules.ts'
@@ -51,6 +55,33 @@ export async function initializeNode(options: NodeInitialization): Promise<void>
   if (!settings.some(({ path }) => path.endsWith(REUSE_MODE)))
     log.verbose(2, 'Left as-is', { sysctl: `net/ipv4/vs/${REUSE_MODE}` })
   await setTimeouts(options)
+}
+
+/**
+ * Where new devices have IPv6 switched off, makes kube-ipvs0 and switches IPv6 on there: the setting exists only with the device, and the
+ * proxy that starts afterwards may not be able to write it. Elsewhere it makes nothing. It never rejects.
+ */
+export async function initializeDevice(log: Log, signal: AbortSignal): Promise<void> {
+  if (!kernelFamilies().families.includes('IPv6')) return
+  try {
+    if (haveNewDevicesNoIpv6()) await makeDevice(signal)
+    const outcome = switchOnIpv6(SERVICE_DEVICE, settingLogger(log))
+    if (outcome instanceof Error) throw outcome
+  } catch (error) {
+    log.warn('Cannot switch IPv6 on for the device', { interface: SERVICE_DEVICE, error })
+  }
+}
+
+async function makeDevice(signal: AbortSignal): Promise<void> {
+  const rtnetlink = openRtnetlink()
+  try {
+    const table = new DeviceTable(rtnetlink)
+    if ((await table.read('all', signal)).size > 0) return
+    const [error] = await table.apply([{ kind: 'create-device' }], signal)
+    if (error !== undefined) throw error
+  } finally {
+    rtnetlink.close()
+  }
 }
 
 /** Sets the timeouts of --ipvs-tcp-timeout, --ipvs-tcpfin-timeout and --ipvs-udp-timeout; 0 keeps the kernel's value. */

@@ -20,12 +20,15 @@ import type { VirtualServer, VirtualServerKey, VirtualServerOperation } from '..
 import { VirtualServerTable } from '../../ipvs/table.ts'
 import type { CountedTable } from '../../metrics/sources.ts'
 import type { RtnetlinkConnection } from '../../netlink/rtnetlink.ts'
+import { ipv6Lack, switchOnIpv6 } from '../../node/device-ipv6.ts'
 import type { HostIptables } from '../../node/iptables-programs.ts'
+import type { SettingListener } from '../../node/sysctl.ts'
 import { type Reconciled, reconciled } from '../../sync/reconciler.ts'
 import type { KernelTable } from '../../sync/table.ts'
 import { TableSync } from '../../sync/table-sync.ts'
 import type { Cidr } from '../../values/cidr.ts'
 import type { IpFamily } from '../../values/protocol.ts'
+import { SERVICE_DEVICE } from '../../values/well-known.ts'
 import { nftAccessOf } from '../nft-access.ts'
 import { isTableFaulty, type TableHealth } from '../table-health.ts'
 
@@ -57,6 +60,8 @@ export interface TableOptions {
   /** Which virtual servers that nothing wants may be removed; default all. */
   readonly mayRemove?: (key: VirtualServerKey) => boolean
   readonly hooks?: EntryRunOptions
+  /** Called for each setting of the kernel that a table had to change. */
+  readonly onSetting?: SettingListener
   /** How rules are read and compared, beside what the back end decides. */
   readonly rules?: Omit<IptablesTableOptions, 'suffix' | 'nft'>
 }
@@ -64,6 +69,7 @@ export interface TableOptions {
 const NO_HOOKS: EntryRunOptions = { onSetLost: () => undefined, onGrown: () => undefined }
 
 export function openTables(options: TableOptions): IpvsTables {
+  const onSetting = options.onSetting ?? (() => undefined)
   const { ipvs, ipset, rtnetlink, iptables, layout, families, excluded, mayRemove, hooks = NO_HOOKS } = options
   return {
     sets: new SetTable(ipset, families),
@@ -71,8 +77,8 @@ export function openTables(options: TableOptions): IpvsTables {
     chains: chainTables(families, iptables, layout, options.rules),
     virtualServers: new VirtualServerTable(ipvs, excluded, mayRemove),
     device: new DeviceTable(rtnetlink),
-    addresses: new AddressTable(rtnetlink),
-    routes: new RouteTable(rtnetlink, families),
+    addresses: new AddressTable(rtnetlink, { switchOnIpv6: () => switchOnIpv6(SERVICE_DEVICE, onSetting) }),
+    routes: new RouteTable(rtnetlink, families, () => ipv6Lack('lo')),
   }
 }
 
