@@ -5,7 +5,7 @@
 import { FALSE } from './judgement.ts'
 import { judgeRule, type RuleJudgement } from './matches.ts'
 import { type ParsedRule, type RuleChain, rulesOf } from './rules.ts'
-import { type Ended, type PacketState, type Prediction, times, withCondition, withStep } from './state.ts'
+import { assumed, type Ended, type PacketState, type Prediction, times, withCondition, withStep } from './state.ts'
 import { applyTarget } from './targets.ts'
 import type { Hook, PathStep, StepEffect } from './types.ts'
 
@@ -105,6 +105,10 @@ class TableWalk {
       case 'unknown': {
         const result = applyTarget(rule.target, state, (name) => this.#chains.has(name), this.#prediction)
         if (result.kind === 'continue' && result.state === state) return [state]
+        // A packet that comes to a rule again, by another jump, finds that it matches as it did before.
+        const before = assumed(state, { hook: this.#hook, table: this.#table, rule: rule.text })
+        if (before === false) return [state]
+        if (before === true) return this.#hit(rule, state, step, returned, depth)
         const ends = result.kind === 'end'
         if (!this.#prediction.mayFork(state, ends)) return [state]
         const { because } = judgement

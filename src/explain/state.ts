@@ -165,6 +165,16 @@ export function withCondition(state: PacketState, condition: Condition): PacketS
   return { ...state, conditions: { value: condition, before: state.conditions } }
 }
 
+/** Whether this way of the packet takes a rule that cannot be judged to match; undefined: it has not met that rule. */
+export function assumed(
+  state: PacketState,
+  { hook, table, rule }: Pick<Condition, 'hook' | 'table' | 'rule'>,
+): boolean | undefined {
+  for (let at = state.conditions; at !== undefined; at = at.before)
+    if (at.value.rule === rule && at.value.hook === hook && at.value.table === table) return at.value.matches
+  return undefined
+}
+
 /** A step of the routing or of IPVS. */
 export function plainStep(hook: Hook, table: string, effect: PathStep['effect']): PathStep {
   return { hook, table, chain: '', rule: '', sets: [], effect }

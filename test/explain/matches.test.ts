@@ -292,6 +292,24 @@ test('a set of networks finds what a search through all of them finds', () => {
   )
 })
 
+test('a rule that cannot be judged, and that the packet meets twice, matches both times or never', () => {
+  const world = filterWorld([
+    '-A INPUT -j A',
+    '-A INPUT -j A',
+    '-A A -m strange -j B',
+    '-A B -m mark --mark 1 -j DROP',
+    '-A B -j MARK --set-xmark 0x1/0x1',
+  ])
+  const { outcomes } = explain(world, PACKET)
+  assert.deepEqual(
+    outcomes.map(({ end, share, conditions }) => [end.kind, share, conditions.map(({ matches }) => matches)]),
+    [
+      ['dropped', 1, [true]],
+      ['delivered', 1, [false]],
+    ],
+  )
+})
+
 test('no rule text makes a prediction fail, or end nowhere', () => {
   const option = fc.constantFrom(
     '-s',
