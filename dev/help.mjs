@@ -23,6 +23,7 @@ npm test -- PATTERN...                 only files whose path contains a PATTERN
 npm test -- --host-only                only the tests that need no kernel
 npm test -- --kernel-only              only the tests in test/kernel
 npm test -- --all                      also every scheduler, and all that was recorded of kube-proxy; so does CI=true
+npm test -- --new-seed                 property tests with values that no run before had; the first line says how to repeat it
 
 The last line is "N passed, M failed, K skipped"; the needs that tests did not find are listed before it, and before them the
 slowest files and the time of the run by the clock and of the processors.

@@ -29,6 +29,7 @@ import {
   notRun,
   totalsOf,
 } from './testing/result.ts'
+import { SEED_VARIABLE, seedOf } from './testing/seed.ts'
 import { runStage } from './testing/stage.ts'
 import {
   formatSteadiness,
@@ -48,7 +49,7 @@ const knownUnsteadyFile = 'test/unsteady.txt'
 const historyFile = join(project, '.cache/unsteady.json')
 const print = (line: string): boolean => process.stdout.write(`${line}\n`)
 
-const FLAGS = ['--host-only', '--kernel-only', '--all'] as const
+const FLAGS = ['--host-only', '--kernel-only', '--all', '--new-seed'] as const
 const flags = process.argv.slice(2).filter((arg) => arg.startsWith('--'))
 const patterns = process.argv.slice(2).filter((arg) => !arg.startsWith('--'))
 const unknown = flags.filter((flag) => !FLAGS.some((known) => known === flag))
@@ -58,7 +59,14 @@ if (unknown.length > 0) {
 }
 const isCi = process.env['CI'] === 'true'
 const isFull = isCi || flags.includes('--all')
-const extent = isFull ? { [FULL_RUN_VARIABLE]: '1' } : {}
+const seed = seedOf(process.env, flags.includes('--new-seed'))
+if (seed === undefined) {
+  process.stderr.write(`${SEED_VARIABLE}=${process.env[SEED_VARIABLE]}: it must be a whole number below 2147483648\n`)
+  process.exit(1)
+}
+if (flags.includes('--new-seed')) print(`property tests with ${SEED_VARIABLE}=${seed}`)
+/** What every test process finds in its environment. */
+const settings = { [SEED_VARIABLE]: String(seed), ...(isFull ? { [FULL_RUN_VARIABLE]: '1' } : {}) }
 
 const stopped = new AbortController()
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => stopped.abort())
@@ -173,7 +181,7 @@ async function runHostFiles(files: readonly string[]): Promise<void> {
     concurrency: HOST_PROCESSES,
     fileTimeoutMs: limitsFor(factor, false).fileMs,
     signal: stopped.signal,
-    env: { ...extent, [DEADLINE_FACTOR_VARIABLE]: String(factor) },
+    env: { ...settings, [DEADLINE_FACTOR_VARIABLE]: String(factor) },
     wrap: (command) => command,
     ended,
   })
@@ -207,7 +215,7 @@ async function runFilesOn(choice: KernelChoice, files: readonly string[]): Promi
       choice,
       files,
       cwd: project,
-      env: { ...process.env, ...extent, ...program, ...(root === undefined ? {} : { [IMAGE_VARIABLE]: root }) },
+      env: { ...process.env, ...settings, ...program, ...(root === undefined ? {} : { [IMAGE_VARIABLE]: root }) },
       mayLeaveOut: patterns.length === 0 && !isFull,
       signal: stopped.signal,
       print,

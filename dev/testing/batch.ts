@@ -5,7 +5,12 @@
 import { after, before, describe } from 'node:test'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import fc from 'fast-check'
+import { seedOf } from './seed.ts'
 import { Surroundings } from './surroundings.ts'
+
+const seed = seedOf(process.env, false)
+if (seed !== undefined) fc.configureGlobal({ seed })
 
 // The files are loaded one after the other: a file that waits for a module which another one loads would be evaluated in the suite of that one.
 const files = process.argv.slice(2)

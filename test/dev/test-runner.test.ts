@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { type FileResult, formatFile, formatTotals, totalsOf } from '../../dev/testing/result.ts'
+import { SEED_VARIABLE, seedOf } from '../../dev/testing/seed.ts'
 import { runStage } from '../../dev/testing/stage.ts'
 import { runTestProcess } from '../../dev/testing/test-process.ts'
 import { isAtLeast } from '../kernel/needs.ts'
@@ -24,7 +25,7 @@ async function runAll(sources: Readonly<Record<string, string>>, fileTimeoutMs =
     cwd: folder,
     fileTimeoutMs,
     signal: new AbortController().signal,
-    env: {},
+    env: { [SEED_VARIABLE]: '1' },
     wrap: (command) => command,
     ended: (result) => results.push(result),
   })
@@ -215,7 +216,7 @@ describe('runStage', () => {
       concurrency: 1,
       fileTimeoutMs: 20_000,
       signal: stopped.signal,
-      env: {},
+      env: { [SEED_VARIABLE]: '1' },
       wrap: (command) => command,
       ended: () => stopped.abort(),
     })
@@ -232,7 +233,7 @@ describe('runStage', () => {
       concurrency: 1,
       fileTimeoutMs: 20_000,
       signal: new AbortController().signal,
-      env: {},
+      env: { [SEED_VARIABLE]: '1' },
       wrap: (command) => command,
       ended: (result) => results.push(result),
     })
@@ -275,4 +276,28 @@ describe('isAtLeast', () => {
     ['5.19', '6.2', false],
   ] as const)
     it(`compares ${kernel} with ${wanted}`, () => assert.equal(isAtLeast(kernel, wanted), expected))
+})
+
+describe('the values of property tests', () => {
+  const source = `const fc = (await import('${import.meta.resolve('fast-check')}')).default
+    test('a', () => { throw new Error(fc.sample(fc.integer(), 3).join() + ' ' + fc.readConfigureGlobal().seed) })`
+
+  it('are the same in every run', async () => {
+    const [first, second] = [await run(source), await run(source)]
+    assert.match(first.failures[0]?.text ?? '', / 1$/m)
+    assert.deepEqual(second.failures, first.failures)
+  })
+
+  const rows: readonly [given: string | undefined, seed: number | undefined][] = [
+    [undefined, 1],
+    ['0', 0],
+    ['2147483647', 2147483647],
+    ['2147483648', undefined],
+    ['-1', undefined],
+    ['', undefined],
+    ['soon', undefined],
+  ]
+  for (const [given, seed] of rows)
+    it(`are those of ${seed} with KUBE_IPVS_SEED=${given}`, () =>
+      assert.equal(seedOf({ KUBE_IPVS_SEED: given }, false), seed))
 })
