@@ -5,19 +5,20 @@
  */
 import { readFileSync } from 'node:fs'
 import { CodedError } from '../values/errors.ts'
-import { IPV6_OFF, sysctl } from './kernel-settings.ts'
+import { IPV6_OFF, type KernelSetting, sysctl } from './kernel-settings.ts'
 import { applySysctls, type SettingListener } from './sysctl.ts'
 
 /** A kernel without IPv6, or without the device, does not have the setting. */
 function isOff(device: string, root: string): boolean {
   try {
-    return Number(readFileSync(root + setting(device).path, 'utf8')) !== 0
+    return Number(readFileSync(root + ipv6Setting(device).path, 'utf8')) !== 0
   } catch {
     return false
   }
 }
 
-const setting = (device: string) => sysctl(`net/ipv6/conf/${device}/disable_ipv6`, 0)
+/** What switches IPv6 on for a device. */
+export const ipv6Setting = (device: string): KernelSetting => sysctl(`net/ipv6/conf/${device}/disable_ipv6`, 0)
 const nameOf = (device: string): string => `net.ipv6.conf.${device}.disable_ipv6`
 
 /** Whether devices that are made have IPv6 switched off while the node has IPv6. */
@@ -42,7 +43,7 @@ export function switchOnIpv6(
 ): 'changed' | 'unchanged' | CodedError {
   if (!isOff(device, root)) return 'unchanged'
   if (isOff('all', root)) return new CodedError(IPV6_OFF, `IPv6 is switched off: ${nameOf('all')} is 1`)
-  const [problem] = applySysctls([setting(device)], root, onChanged)
+  const [problem] = applySysctls([ipv6Setting(device)], root, onChanged)
   if (problem === undefined) return 'changed'
   return new CodedError(IPV6_OFF, `IPv6 is switched off: ${nameOf(device)} is 1, and the proxy ${problem.message}`)
 }

@@ -10,6 +10,7 @@ import { IPTABLES_CHAINS } from '../../src/modes/iptables/chains/chain-names.ts'
 import { LOOPBACK_COUNTER } from '../../src/modes/iptables/chains/service-port-render.ts'
 import { CHAINS, IPVS_CHAINS } from '../../src/modes/ipvs/rules/chain-names.ts'
 import { CLEANUP_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
+import { ipv6Setting } from '../../src/node/device-ipv6.ts'
 import { conntrackSettings, iptablesSysctls, ipvsSysctls } from '../../src/node/kernel-settings.ts'
 import { SERVICE_DEVICE } from '../../src/values/well-known.ts'
 
@@ -106,7 +107,12 @@ describe('docs/kernel-objects.md', () => {
       udpTimeoutMs: 1000,
       udpStreamTimeoutMs: 1000,
     }
-    const settings = [...ipvsSysctls(true, '5.4.0'), ...iptablesSysctls(true), ...conntrackSettings(conntrack, 1)]
+    const settings = [
+      ...ipvsSysctls(true, '5.4.0'),
+      ipv6Setting(SERVICE_DEVICE),
+      ...iptablesSysctls(true),
+      ...conntrackSettings(conntrack, 1),
+    ]
     const names = settings.map(({ path }) => `\`${path.replace('/proc/sys/', '')}\``)
     const rows = rowsOf(section('Settings of the kernel')).slice(1)
     assert.deepEqual(rows.map(([name = '']) => name).sort(), names.sort())
