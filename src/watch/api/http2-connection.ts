@@ -67,7 +67,10 @@ export class Http2Connection {
       settings: { enablePush: false, initialWindowSize: STREAM_WINDOW },
       maxSessionMemory: MAX_MEMORY,
     })
-    this.#session.once('connect', () => this.#session.setLocalWindowSize(WINDOW))
+    // Node tells that to a session, too, which has been destroyed meanwhile.
+    this.#session.once('connect', () => {
+      if (!this.isClosed) this.#session.setLocalWindowSize(WINDOW)
+    })
     // Each request gets its own error.
     this.#session.on('error', () => undefined)
     this.#session.once('close', () => clearTimeout(this.#timer))
@@ -96,7 +99,7 @@ export class Http2Connection {
   /** Whether it takes new requests. A server that is about to end has said so, and one that may be dead gets no more. */
   get isUsable(): boolean {
     const isSlow = this.#pingedMs !== undefined && performance.now() - this.#pingedMs > SLOW_ANSWER_MS
-    return !this.#session.closed && !this.#isDoubted && !isSlow
+    return !this.isClosed && !this.#session.closed && !this.#isDoubted && !isSlow
   }
 
   get isClosed(): boolean {
@@ -143,7 +146,6 @@ export class Http2Connection {
 
   /** A request has had no answer in time: asks at once whether the server lives. */
   doubt(): void {
-    if (this.#session.destroyed) return
     this.#isDoubted = true
     if (this.#pingedMs === undefined) this.#ping()
   }
@@ -186,6 +188,7 @@ export class Http2Connection {
   }
 
   #ping(): void {
+    if (this.isClosed) return
     this.#pingedMs = performance.now()
     this.#session.ping((error) => {
       if (error !== null) return

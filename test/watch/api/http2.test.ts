@@ -9,6 +9,7 @@ import { createListener } from '../../../dev/api-server/listener.ts'
 import { ApiError } from '../../../src/watch/api/api-error.ts'
 import { HttpPool, type HttpPoolOptions } from '../../../src/watch/api/http-pool.ts'
 import type { HttpResponse } from '../../../src/watch/api/http-request.ts'
+import { Http2Connection } from '../../../src/watch/api/http2-connection.ts'
 import { issueCertificate, makeAuthority } from '../../support/certificate.ts'
 import { until } from '../../support/deadline.ts'
 import { openRelay } from '../../support/relay.ts'
@@ -421,3 +422,39 @@ test('HttpPool sends nothing more over a connection on which a request got no an
   assert.deepEqual(await texts(other, '/b'), ['x'])
   assert.ok(!streams.includes('/lost'))
 })
+
+// Node tells even a session that has ended meanwhile that it has begun, and would let its errors end the process.
+test('Http2Connection may be closed at any moment, and then pings nobody', async (t) => {
+  const server = await serve(t, { http2: true })
+  const open = async (): Promise<Http2Connection> => {
+    const socket = connect(server.port, '127.0.0.1')
+    await once(socket, 'connect')
+    return new Http2Connection(socket, {
+      origin: `http://127.0.0.1:${server.port}`,
+      times: { silenceMs: 5, answerMs: 1000 },
+    })
+  }
+  const uncaught = mockedUncaught(t)
+  for (let turns = 0; turns < 6; turns++) {
+    const connection = await open()
+    for (let turn = 0; turn < turns; turn++) await (turn % 2 === 0 ? Promise.resolve() : new Promise(setImmediate))
+    connection.close()
+    connection.doubt()
+    await new Promise((resolve) => setTimeout(resolve, 10))
+    assert.ok(connection.isClosed && !connection.isUsable)
+  }
+  assert.deepEqual(uncaught, [])
+})
+
+/** Errors that would end the process; the tests that are under way in it do not see them. */
+function mockedUncaught(t: TestContext): Error[] {
+  const errors: Error[] = []
+  const before = process.listeners('uncaughtException')
+  process.removeAllListeners('uncaughtException')
+  process.on('uncaughtException', (error) => errors.push(error))
+  t.after(() => {
+    process.removeAllListeners('uncaughtException')
+    for (const listener of before) process.on('uncaughtException', listener)
+  })
+  return errors
+}
