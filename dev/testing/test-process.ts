@@ -8,7 +8,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { type ReportLine, unfinished } from './report.ts'
-import type { Failure, FileResult } from './result.ts'
+import { type Failure, type FileResult, failedRun } from './result.ts'
 import { processTree } from './surroundings.ts'
 
 const OUTPUT_TAIL = 20_000
@@ -41,6 +41,11 @@ export async function runTestProcess(run: TestProcess): Promise<readonly string[
   }
 }
 
+/** The files that node:test names in the text of such an error (`at test/a.test.ts:3:1`); all of them if it names none. */
+function namedIn(text: string, files: readonly string[]): string {
+  return files.find((file) => text.includes(` at ${file}:`)) ?? files.join(' ')
+}
+
 class RunningProcess {
   readonly #run: TestProcess
   readonly #path: string
@@ -70,13 +75,11 @@ class RunningProcess {
     const isExplained = ending === undefined || (this.#hasFailures && ending === 'ended with exit code 1')
     const [first] = this.#waiting
     if (first === undefined) {
-      const unclaimed = this.#lines.flatMap((line) => ('verdict' in line && line.file === '' ? [line.text] : []))
-      // node:test ends so after an error that came when its test had ended already: nobody knows which test that was.
-      if (!isExplained && this.#run.files.length > 1 && ending === 'ended with exit code 1')
-        process.stderr.write(
-          `An error after the end of a test, among ${this.#run.files.length} files: ${unclaimed.join('; ')}\n`,
-        )
-      else if (!isExplained) this.#fail(this.#run.files.join(' '), ending ?? '', unclaimed)
+      // Such an error would have ended the program, so it is a failure even if every test passed and although no file runs again for it.
+      const late = this.#lines.flatMap((line) => ('verdict' in line && line.file === '' ? [line.text] : []))
+      for (const text of late)
+        this.#run.ended(failedRun(`${namedIn(text, this.#run.files)} (an error after the end of a test)`, text))
+      if (!isExplained && late.length === 0) this.#fail(this.#run.files.join(' '), ending ?? '', [])
       return []
     }
     const hasBegun = this.#lines.some((line) => 'progress' in line && line.file === first && line.progress !== 'queued')

@@ -174,6 +174,17 @@ describe('runTestProcess', () => {
     }
   })
 
+  it('counts an error that comes after the end of its test, and names the file', async () => {
+    const late = `test('early', () => void setTimeout(() => { throw new Error('too late') }, 50)); test('b', () => new Promise((done) => setTimeout(done, 200)))`
+    const { results } = await runAll({ 'a.test.mjs': late, 'b.test.mjs': FINE })
+    assert.deepEqual(names(results), [
+      'a.test.mjs 2 0',
+      'b.test.mjs 1 0',
+      'a.test.mjs (an error after the end of a test) 0 1',
+    ])
+    assert.match(results[2]?.failures[0]?.text ?? '', /"early".*too late/)
+  })
+
   it('blames no file when a process died before any of several had begun', async () => {
     const { results, notBegun } = await runAll({ 'a.test.mjs': FINE, 'b.test.mjs': 'process.exit(3)' })
     assert.deepEqual([results, notBegun], [[], ['a.test.mjs', 'b.test.mjs']])
