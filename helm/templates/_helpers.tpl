@@ -51,11 +51,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
 {{- merge $kind (.Values.config | default dict) | toYaml -}}
 {{- end -}}
 
-{{/* The configuration without the fields for whose changes no daemon has to restart. */}}
+{{/* The configuration without the fields for whose changes no daemon has to restart, whatever the mode: mode is one of them. */}}
 {{- define "kube-ipvs.restartConfig" -}}
 {{- $config := deepCopy (.Values.config | default dict) -}}
 {{- $facts := .Files.Get "files/validation.json" | fromJson -}}
-{{- range get $facts.withoutRestart ($config.mode | default "iptables") | default list -}}
+{{- range $facts.withoutRestart -}}
   {{- $keys := splitList "." . -}}
   {{- $block := $config -}}
   {{- range initial $keys -}}

@@ -12,6 +12,14 @@ export function livePaths(mode: ProxyMode): readonly LivePath[] {
   return FIELD_PATHS.filter((path): path is LivePath => fieldAt(path).reload[mode] === 'live')
 }
 
+/**
+ * Fields whose new values require no new process in either mode, and so in none that a live change of the mode or a fallback may
+ * bring. The chart leaves them out of the checksum for which it replaces Pods.
+ */
+export function pathsWithoutRestart(): readonly FieldPath[] {
+  return FIELD_PATHS.filter((path) => !Object.values(fieldAt(path).reload).includes('restart'))
+}
+
 export interface ConfigurationChanges {
   /** The proxy applies these; sorted, as the others. */
   readonly live: readonly LivePath[]

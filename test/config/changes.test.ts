@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { changesBetween } from '../../src/config/changes.ts'
+import { changesBetween, pathsWithoutRestart } from '../../src/config/changes.ts'
 import { loadConfiguration } from '../../src/config/load.ts'
 import type { KubeProxyConfiguration } from '../../src/config/types.ts'
 
@@ -96,4 +96,20 @@ test('changesBetween in a fallback keeps the periods of ipvs mode live and requi
     const expected = { live: [], restart: [], withoutEffect: [], [kind]: fields }
     assert.deepEqual(changesBetween(configured({}, 'ipvs'), configured(after, 'ipvs'), 'iptables'), expected)
   }
+})
+
+test('pathsWithoutRestart has the fields that require no new process in any mode, in a fallback and across a switch', () => {
+  const paths = new Set<string>(pathsWithoutRestart())
+  assert.ok(paths.has('mode') && paths.has('logging.verbosity'))
+  const MODES = ['ipvs', 'iptables'] as const
+  const ofBothModes = MODES.flatMap((mode) => IN_MODE[mode])
+  for (const [after] of [...IN_BOTH, ...ofBothModes])
+    for (const before of MODES)
+      for (const configuredMode of MODES)
+        for (const active of MODES) {
+          const changes = changesBetween(configured({}, before), configured(after, configuredMode), active)
+          for (const path of changes.restart) assert.ok(!paths.has(path), path)
+        }
+  for (const path of ['ipvs.scheduler', 'iptables.localhostNodePorts', 'conntrack.tcpBeLiberal'])
+    assert.ok(!paths.has(path), path)
 })

@@ -2,27 +2,23 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
-import { parse, parseAllDocuments } from 'yaml'
+import { parseAllDocuments } from 'yaml'
 import { needsHelm, render } from './helm.ts'
+import { valuesIn } from './renderings.ts'
 
 const read = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8')
-
-/** The blocks of YAML that begin with `# values.yaml`. */
-function valuesIn(text: string): object[] {
-  return Array.from(text.matchAll(/^```yaml\n# values\.yaml\n([^]*?)^```/gm), ([, yaml = '']) => parse(yaml))
-}
 
 describe('the values in the documents', needsHelm, () => {
   for (const page of ['README.md', 'docs/quick-start.md'])
     it(`of ${page} render`, () => {
-      const all = valuesIn(read(page))
+      const all = valuesIn(page)
       assert.equal(all.length, 1)
       for (const values of all) assert.equal(render(values).error, '')
     })
 })
 
 describe('the commands in the documents', needsHelm, () => {
-  const [values = {}] = valuesIn(read('docs/quick-start.md'))
+  const [values = {}] = valuesIn('docs/quick-start.md')
   const rendered = (...more: readonly string[]): Record<string, unknown>[] => {
     const { output, error } = render(values, ...more)
     assert.equal(error, '')

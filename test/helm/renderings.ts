@@ -27,6 +27,12 @@ function readValues(file: string): object {
   return parse(readFileSync(file, 'utf8'))
 }
 
+/** The values in a document of the repository: its blocks of YAML that begin with `# values.yaml`. */
+export function valuesIn(page: string): readonly object[] {
+  const text = readFileSync(join(import.meta.dirname, '../..', page), 'utf8')
+  return Array.from(text.matchAll(/^```yaml\n# values\.yaml\n([^]*?)^```/gm), ([, yaml = '']) => parse(yaml))
+}
+
 export function goldenFile(name: string): string {
   return join(GOLDEN, `${name}.yaml`)
 }

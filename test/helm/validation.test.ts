@@ -12,6 +12,7 @@ import { API_VERSION, KIND } from '../../src/config/schema.ts'
 import { parseAddressSloppy } from '../../src/values/address.ts'
 import { parseCidr } from '../../src/values/cidr.ts'
 import { LEAST, needsHelm, reasonOf, render } from './helm.ts'
+import { OF_KUBEADM } from './kubeadm-configuration.ts'
 import { objectsIn } from './renderings.ts'
 
 /** Why the program refuses a document; empty when it accepts it. */
@@ -110,67 +111,6 @@ const REFUSED: Readonly<Record<string, readonly object[]>> = {
     { oomScoreAdj: 5000, bindAddress: 'x', ipvs: { excludeCIDRs: ['a', 'b'] }, mode: 'wrong' },
     { mode: 'ipvs', iptables: { masqueradeBit: 40 }, conntrack: { min: -1 }, detectLocalMode: 'BridgeInterface' },
   ],
-}
-
-/** As kubeadm writes it into the ConfigMap kube-proxy, without the kubeconfig. */
-const OF_KUBEADM = {
-  apiVersion: API_VERSION,
-  kind: KIND,
-  bindAddress: '0.0.0.0',
-  bindAddressHardFail: false,
-  clientConnection: { acceptContentTypes: '', burst: 0, contentType: '', kubeconfig: '', qps: 0 },
-  clusterCIDR: '10.244.0.0/16',
-  configSyncPeriod: '0s',
-  conntrack: {
-    maxPerCore: null,
-    min: null,
-    tcpBeLiberal: false,
-    tcpCloseWaitTimeout: null,
-    tcpEstablishedTimeout: null,
-    udpStreamTimeout: '0s',
-    udpTimeout: '0s',
-  },
-  detectLocal: { bridgeInterface: '', interfaceNamePrefix: '' },
-  detectLocalMode: '',
-  enableProfiling: false,
-  healthzBindAddress: '',
-  hostnameOverride: '',
-  iptables: {
-    localhostNodePorts: null,
-    masqueradeAll: false,
-    masqueradeBit: null,
-    minSyncPeriod: '0s',
-    syncPeriod: '0s',
-  },
-  ipvs: {
-    excludeCIDRs: null,
-    minSyncPeriod: '0s',
-    scheduler: '',
-    strictARP: false,
-    syncPeriod: '0s',
-    tcpFinTimeout: '0s',
-    tcpTimeout: '0s',
-    udpTimeout: '0s',
-  },
-  logging: {
-    flushFrequency: 0,
-    options: { json: { infoBufferSize: '0' }, text: { infoBufferSize: '0' } },
-    verbosity: 0,
-  },
-  metricsBindAddress: '',
-  mode: '',
-  nftables: { masqueradeAll: false, masqueradeBit: null, minSyncPeriod: '0s', syncPeriod: '0s' },
-  nodePortAddresses: null,
-  oomScoreAdj: null,
-  portRange: '',
-  showHiddenMetricsForVersion: '',
-  winkernel: {
-    enableDSR: false,
-    forwardHealthCheckVip: false,
-    networkName: '',
-    rootHnsEndpointName: '',
-    sourceVip: '',
-  },
 }
 
 /** Blocks without content, which YAML reads as null. */

@@ -1,0 +1,63 @@
+/** The KubeProxyConfiguration of kubeadm 1.36, as the chart gets it when it is pasted. */
+import { API_VERSION, KIND } from '../../src/config/schema.ts'
+
+/** As kubeadm writes it into the ConfigMap kube-proxy, without the kubeconfig. */
+export const OF_KUBEADM = {
+  apiVersion: API_VERSION,
+  kind: KIND,
+  bindAddress: '0.0.0.0',
+  bindAddressHardFail: false,
+  clientConnection: { acceptContentTypes: '', burst: 0, contentType: '', kubeconfig: '', qps: 0 },
+  clusterCIDR: '10.244.0.0/16',
+  configSyncPeriod: '0s',
+  conntrack: {
+    maxPerCore: null,
+    min: null,
+    tcpBeLiberal: false,
+    tcpCloseWaitTimeout: null,
+    tcpEstablishedTimeout: null,
+    udpStreamTimeout: '0s',
+    udpTimeout: '0s',
+  },
+  detectLocal: { bridgeInterface: '', interfaceNamePrefix: '' },
+  detectLocalMode: '',
+  enableProfiling: false,
+  healthzBindAddress: '',
+  hostnameOverride: '',
+  iptables: {
+    localhostNodePorts: null,
+    masqueradeAll: false,
+    masqueradeBit: null,
+    minSyncPeriod: '0s',
+    syncPeriod: '0s',
+  },
+  ipvs: {
+    excludeCIDRs: null,
+    minSyncPeriod: '0s',
+    scheduler: '',
+    strictARP: false,
+    syncPeriod: '0s',
+    tcpFinTimeout: '0s',
+    tcpTimeout: '0s',
+    udpTimeout: '0s',
+  },
+  logging: {
+    flushFrequency: 0,
+    options: { json: { infoBufferSize: '0' }, text: { infoBufferSize: '0' } },
+    verbosity: 0,
+  },
+  metricsBindAddress: '',
+  mode: '',
+  nftables: { masqueradeAll: false, masqueradeBit: null, minSyncPeriod: '0s', syncPeriod: '0s' },
+  nodePortAddresses: null,
+  oomScoreAdj: null,
+  portRange: '',
+  showHiddenMetricsForVersion: '',
+  winkernel: {
+    enableDSR: false,
+    forwardHealthCheckVip: false,
+    networkName: '',
+    rootHnsEndpointName: '',
+    sourceVip: '',
+  },
+}
