@@ -61,6 +61,7 @@ const MORE: Readonly<Record<string, Schema>> = {
   resources: OPEN,
   nodeSelector: OPEN,
   updateStrategy: OPEN,
+  startupProbe: OPEN,
   livenessProbe: OPEN,
   readinessProbe: OPEN,
 }

@@ -182,7 +182,7 @@ for (const { rendering, family, clusterIps, externalIp, loadBalancerIp } of WORL
     })
 
     it('sees a daemon with the rights of the chart, whose probes pass', async () => {
-      for (const kind of ['livenessProbe', 'readinessProbe'] as const)
+      for (const kind of ['startupProbe', 'livenessProbe', 'readinessProbe'] as const)
         await eventually(async () => assert.equal(await kubelet.probe(main, kind, nodeIp), 200, kind))
       const status = readFileSync(`/proc/${child.pid}/status`, 'utf8')
       const given = (main.securityContext.capabilities?.add ?? []) as readonly Capability[] // checked by the kubelet

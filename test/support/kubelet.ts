@@ -35,6 +35,7 @@ export interface ContainerSpec {
   readonly ports?: readonly { readonly name: string; readonly containerPort: number }[]
   readonly securityContext: SecurityContext
   readonly volumeMounts?: readonly { readonly name: string; readonly mountPath: string; readonly readOnly?: boolean }[]
+  readonly startupProbe?: Probe
   readonly livenessProbe?: Probe
   readonly readinessProbe?: Probe
 }
@@ -69,7 +70,7 @@ const KNOWN = {
     'dnsPolicy enableServiceLinks serviceAccountName automountServiceAccountToken priorityClassName ' +
     'terminationGracePeriodSeconds nodeSelector tolerations restartPolicy',
   container:
-    'name command args env ports securityContext volumeMounts livenessProbe readinessProbe ' +
+    'name command args env ports securityContext volumeMounts startupProbe livenessProbe readinessProbe ' +
     'image imagePullPolicy resources',
   security:
     'privileged runAsUser runAsGroup allowPrivilegeEscalation readOnlyRootFilesystem capabilities seccompProfile',
@@ -144,7 +145,11 @@ export class Kubelet {
   }
 
   /** The HTTP status of a probe; 0 without an answer. */
-  async probe(container: ContainerSpec, kind: 'livenessProbe' | 'readinessProbe', address: string): Promise<number> {
+  async probe(
+    container: ContainerSpec,
+    kind: `${'startup' | 'liveness' | 'readiness'}Probe`,
+    address: string,
+  ): Promise<number> {
     const probe = container[kind]
     if (probe === undefined) throw new Error(`${container.name} has no ${kind}`)
     const { path, port, host = address } = probe.httpGet
