@@ -2,6 +2,7 @@
  * What `kube-ipvs doctor` knows of a node: one value, collected once, with bounds for every text and list. It has addresses of the
  * node, but no credentials, no environment and no command lines. A fact that could not be read says why.
  */
+import { DISTRIBUTIONS } from '../node/module-remedy.ts'
 import { flag, list, nullable, number, object, oneOf, type Read, record, seen, since, text } from './decode.ts'
 
 /** The format of bundles; a change that older programs would misread gets the next number. */
@@ -210,8 +211,8 @@ export const FACTS = object({
   kernel: object({
     /** As uname -r prints it. */
     release: text(200),
-    /** Families of the distribution, for names of packages; all when unknown. */
-    distributions: list(oneOf('Debian', 'Ubuntu', 'RHEL', 'SUSE'), 4),
+    /** Of the host, for names of packages; all families when unknown. */
+    distributions: list(oneOf(...DISTRIBUTIONS), DISTRIBUTIONS.length),
     /** IPv6 is there and not disabled. */
     hasIpv6: flag,
   }),

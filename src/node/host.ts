@@ -8,7 +8,7 @@ import { readFile } from 'node:fs/promises'
 import { availableParallelism, release } from 'node:os'
 import { parseAddress } from '../values/address.ts'
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
-import { distributionsOf } from './module-remedy.ts'
+import { distributionsOf, type ModuleHost } from './module-remedy.ts'
 
 /** `7.2.13`, as uname -r prints it. */
 export function kernelRelease(): string {
@@ -64,9 +64,13 @@ export function nameserversOf(text: string): readonly string[] {
   })
 }
 
-/** The running kernel and the distribution of this node. Files in a Pod are those of an image, so there every family counts. */
-export function thisHost(env: NodeJS.ProcessEnv = process.env) {
-  return { release: kernelRelease(), distributions: distributionsOf(isInPod(env) ? '' : readOsRelease()) }
+/**
+ * The running kernel and the distribution of this node. Files in a Pod are those of an image; where the kernel does not name its
+ * distribution, every family counts there.
+ */
+export function thisHost(env: NodeJS.ProcessEnv = process.env): ModuleHost {
+  const release = kernelRelease()
+  return { release, distributions: distributionsOf(isInPod(env) ? '' : readOsRelease(), release) }
 }
 
 const isInPod = (env: NodeJS.ProcessEnv): boolean => env['KUBERNETES_SERVICE_HOST'] !== undefined

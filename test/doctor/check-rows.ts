@@ -1,4 +1,5 @@
 /** For each check: facts that trigger it, with what it finds, and facts that do not. */
+import type { Distribution } from '../../src/node/module-remedy.ts'
 import type { DaemonFact, NodeFacts, PathFact } from '../../src/doctor/facts.ts'
 import { type Changes, FOREIGN_RULE_ROWS, type Row, UNSEEN } from './foreign-rule-rows.ts'
 import { CLEAN_RULES, clusterWith, configured, daemonSet, ETH0, node, running, withSettings } from './healthy-node.ts'
@@ -16,6 +17,11 @@ const lack = (what: string, module: string, severity: 'fatal' | 'error' | 'warni
 })
 const links = (...more: Partial<typeof ETH0>[]): Changes => ({
   interfaces: { value: [ETH0, ...more.map((one) => ({ ...ETH0, ...one }))] },
+})
+const hostOf = (distribution: Distribution, release: string): NodeFacts['kernel'] => ({
+  release,
+  distributions: [distribution],
+  hasIpv6: true,
 })
 const iptables = (version: string | null, backEnd: 'nft' | 'legacy' | null = 'nft'): Changes => ({
   iptables: { value: { backEnd, reason: 'because', version } },
@@ -236,6 +242,18 @@ export const ROWS: readonly Row[] = [
     lack('IPVS', 'ip_vs', 'fatal'),
     'error',
     /modprobe ip_vs\n.*ip_vs_rr .*modules-load\.d.*\n.*linux-image-6\.12\.3-amd64 \(Debian\)/,
+  ],
+  [
+    'kernel-modules',
+    { ...lack('ipset', 'ip_set'), kernel: hostOf('RHEL 10', '6.12.0-211.el10_2.x86_64') },
+    'error',
+    /modprobe ip_set\n[^]*install kernel-modules-extra-6\.12\.0-211\.el10_2\.x86_64.*\(RHEL 10\)$/,
+  ],
+  [
+    'kernel-modules',
+    { ...lack('scheduler wlc', 'ip_vs_wlc', 'fatal'), kernel: hostOf('Talos', '6.18.45-talos') },
+    'error',
+    /Talos, which has no scheduler but rr, wrr, lc, sh and mh\nmachine:\n  kernel:\n    modules:\n      - name: ip_vs\n      - name: ip_vs_rr\n      - name: ip_vs_wlc$/,
   ],
   ['kernel-modules', lack('match physdev', 'xt_physdev', 'warning'), 'warning', /xt_set xt_physdev >/],
   ['kernel-modules', lack('IPVS', 'ip_vs', 'fatal'), 'error', /starts in iptables mode/],

@@ -17,9 +17,40 @@ for (const [osRelease, expected] of [
   ['ID=flatcar\nVERSION_ID=debian\n', ALL],
   ['ID=constructor\n', ALL],
   ['', ALL],
+  ['ID="rocky"\nID_LIKE="rhel centos fedora"\nPLATFORM_ID="platform:el10"\n', ['RHEL 10']],
+  ['ID="rhel"\nPLATFORM_ID="platform:el9"\n', ['RHEL']],
+  ['NAME="Talos"\nID=talos\n', ['Talos']],
 ] as const)
   test(`distributionsOf reads ${JSON.stringify(osRelease)}`, () =>
     assert.deepEqual(distributionsOf(osRelease), expected))
+
+// In a Pod only the kernel tells.
+for (const [release, expected] of [
+  ['6.12.0-124.8.1.el10_1.x86_64', ['RHEL 10']],
+  ['6.12.0-55.el10.aarch64', ['RHEL 10']],
+  ['5.14.0-503.11.1.el9_5.x86_64', ['RHEL']],
+  ['6.12.0-100.28.2.el10uek.x86_64', ALL],
+  ['6.18.45-talos', ['Talos']],
+  ['6.12.57+deb13-amd64', ALL],
+] as const)
+  test(`distributionsOf reads the release ${release} of a kernel`, () =>
+    assert.deepEqual(distributionsOf('', release), expected))
+
+test('moduleRemedy names the package of RHEL 10, and the machine configuration of Talos', () => {
+  const remedy = (module: string, release: string): string =>
+    moduleRemedy(module, ['ip_vs', 'ip_vs_lc', 'dummy', 'ip_set'], {
+      release,
+      distributions: distributionsOf('', release),
+    })
+  assert.match(
+    remedy('ip_set', '6.12.0-124.8.1.el10_1.x86_64'),
+    /"modprobe ip_set".* kernel-modules-extra-6\.12\.0-124\.8\.1\.el10_1\.x86_64, .*reboot.* \(RHEL 10\)$/,
+  )
+  assert.equal(
+    remedy('ip_vs', '6.18.45-talos'),
+    'name these in machine.kernel.modules of the machine configuration: ip_vs ip_vs_lc xt_ipvs; Talos has no scheduler but rr, wrr, lc, sh and mh',
+  )
+})
 
 test('moduleRemedy names the command, the file for every boot with its content, and the package of each distribution', () => {
   const remedy = (distributions: ReturnType<typeof distributionsOf>): string =>

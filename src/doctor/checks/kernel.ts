@@ -1,5 +1,5 @@
 /** Checks of the kernel and of programs: what is missing, versions with known defects, the clock. */
-import { MODULES_FILE, packagesWithModules } from '../../node/module-remedy.ts'
+import { moduleCommands } from '../../node/module-remedy.ts'
 import { modulesAtBoot } from '../../node/needs.ts'
 import type { NodeFacts } from '../facts.ts'
 import { type Check, type CheckResult, FINE, type Finding, found, valueOr, when } from '../finding.ts'
@@ -14,7 +14,7 @@ function modules({ lacks, ipvs, kernel, configuration }: NodeFacts): CheckResult
           severity: 'error',
           what: 'The kernel has no IPVS (module ip_vs).',
           effect: 'ipvs mode does not work on this node.',
-          remedy: ['modprobe ip_vs', `# if modprobe does not find it, install ${packagesWithModules(kernel)}`],
+          remedy: moduleCommands(['ip_vs'], modulesAtBoot(configuration.scheduler).filter(isModule), kernel),
         },
       ],
       unseen: lacks.unseen,
@@ -22,25 +22,16 @@ function modules({ lacks, ipvs, kernel, configuration }: NodeFacts): CheckResult
   return when(lacks, (all) => {
     // Settings have a check of their own.
     const missing = all.filter(({ what }) => !what.startsWith('sysctl '))
-    const names = missing.flatMap(({ module }) => module.split(' ')).filter((name) => MODULE.test(name))
-    const atBoot = [...new Set([...modulesAtBoot(configuration.scheduler), ...names])].filter((name) =>
-      MODULE.test(name),
-    )
+    const names = missing.flatMap(({ module }) => module.split(' '))
+    const atBoot = [...new Set([...modulesAtBoot(configuration.scheduler), ...names])].filter(isModule)
     return found(
       ...missing.map(({ what, module, effect, severity }): Finding => {
-        const own = module.split(' ').filter((name) => MODULE.test(name))
+        const own = module.split(' ').filter(isModule)
         return {
           severity: configuration.mode !== 'ipvs' ? 'note' : severity === 'warning' ? 'warning' : 'error',
           what: `Missing: ${what}${module === '' ? '' : ` (module ${module})`}.`,
           effect: `${effect}${what === 'IPVS' && configuration.fallback !== 'none' ? '; the daemon starts in iptables mode' : ''}.`,
-          remedy:
-            own.length === 0
-              ? []
-              : [
-                  ...own.map((name) => `modprobe ${name}`),
-                  `printf '%s\\n' ${atBoot.join(' ')} > ${MODULES_FILE}`,
-                  `# if modprobe does not find it, install ${packagesWithModules(kernel)}`,
-                ],
+          remedy: own.length === 0 ? [] : moduleCommands(own, atBoot, kernel),
         }
       }),
     )
@@ -48,7 +39,8 @@ function modules({ lacks, ipvs, kernel, configuration }: NodeFacts): CheckResult
 }
 
 /** What modprobe may get, the families of modules that a proxy needs: a bundle could name anything. */
-const MODULE = /^(?:ip_vs|ip_set|ip_tables|ip6_tables|iptable_|ip6table_|xt_|nf_|nft_|dummy$)\w{0,50}$/
+const isModule = (name: string): boolean =>
+  /^(?:ip_vs|ip_set|ip_tables|ip6_tables|iptable_|ip6table_|xt_|nf_|nft_|dummy$)\w{0,50}$/.test(name)
 
 /** Major and minor number of a release: `6.1.0-18-amd64` is [6, 1]. */
 function versionOf(release: string): readonly [major: number, minor: number] {
