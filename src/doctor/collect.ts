@@ -25,6 +25,7 @@ import {
   readSysctlLines,
   readUnmanagedDevices,
 } from './read-files.ts'
+import { readIpvsSctp, readIpvsTable } from './read-ipvs.ts'
 import { readPaths } from './read-paths.ts'
 import { attempt, readClock, readInterfaces, readIpvs, readNft, readRules } from './read-kernel.ts'
 
@@ -84,6 +85,9 @@ export async function collectFacts(options: CollectOptions): Promise<NodeFacts> 
     ...(await readProcesses()),
     interfaces,
     ipvs: await attempt(() => readIpvs(signal)),
+    // After it, because it may have loaded the module.
+    ipvsSctp: readIpvsSctp(),
+    ipvsTable: readIpvsTable(),
     ...(await readRules(configuration, signal)),
     ...(await readNft(signal)),
     paths: configuration.mode === 'ipvs' ? await attempt(() => readPaths(signal)) : { value: [] },

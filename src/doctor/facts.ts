@@ -141,6 +141,18 @@ export const NODE_OBJECT = object({
   similar: list(text(253), 5),
 })
 
+/** The connections of IPVS, of kernels that show them without a list. */
+export const IPVS_TABLE = object({
+  connections: number,
+  /** Lists of the hash table; 0 while there is no virtual server. */
+  buckets: number,
+  /** Their binary logarithm, and the largest that the table grows to. */
+  bits: number,
+  largestBits: nullable(number),
+  /** net.ipv4.vs.conn_max; null where the kernel has no limit. */
+  max: nullable(number),
+})
+
 /** What the running daemon says about itself. */
 export const DAEMON = object({
   nodeName: text(253),
@@ -236,10 +248,15 @@ export const FACTS = object({
     nullable(
       object({
         virtualServers: number,
+        sctpServers: since(number, 0),
         tcpTimeoutSeconds: number,
       }),
     ),
   ),
+  /** Whether IPVS forwards SCTP. */
+  ipvsSctp: since(seen(flag), OLDER_BUNDLE),
+  /** null before Linux 7.1. */
+  ipvsTable: since(seen(nullable(IPVS_TABLE)), OLDER_BUNDLE),
   /** `backEnd` null: no program is installed. */
   iptables: seen(object({ backEnd: nullable(oneOf('nft', 'legacy')), reason: text(500), version: nullable(text(30)) })),
   rules: seen(list(RULES, 4)),
@@ -301,6 +318,7 @@ export type NftChainFact = Read<typeof NFT_CHAIN>
 export type ClusterFact = Read<typeof CLUSTER>
 export type DaemonSetFact = Read<typeof DAEMON_SET>
 export type DaemonFact = Read<typeof DAEMON>
+export type IpvsTableFact = Read<typeof IPVS_TABLE>
 export type PathFact = Read<typeof PATH>
 export type ProcessFact = Read<typeof PROCESS>
 export type SysctlLine = Read<typeof SYSCTL_LINE>

@@ -67,7 +67,8 @@ export async function readIpvs(signal: AbortSignal): Promise<IpvsFact> {
   try {
     const services = await ipvs.listServices({ signal })
     const { tcpSeconds } = await ipvs.getTimeouts({ signal })
-    return { virtualServers: services.length, tcpTimeoutSeconds: tcpSeconds }
+    const sctpServers = services.filter((one) => one.kind === 'address' && one.fields.protocol === 'sctp').length
+    return { virtualServers: services.length, sctpServers, tcpTimeoutSeconds: tcpSeconds }
   } finally {
     ipvs.close()
   }

@@ -1,6 +1,6 @@
 /** For each check: facts that trigger it, with what it finds, and facts that do not. */
 import type { Distribution } from '../../src/node/module-remedy.ts'
-import type { DaemonFact, NodeFacts, PathFact } from '../../src/doctor/facts.ts'
+import type { DaemonFact, IpvsTableFact, NodeFacts, PathFact } from '../../src/doctor/facts.ts'
 import { type Changes, FOREIGN_RULE_ROWS, type Row, UNSEEN } from './foreign-rule-rows.ts'
 import { CLEAN_RULES, clusterWith, configured, daemonSet, ETH0, node, running, withSettings } from './healthy-node.ts'
 
@@ -25,6 +25,11 @@ const hostOf = (distribution: Distribution, release: string): NodeFacts['kernel'
 })
 const iptables = (version: string | null, backEnd: 'nft' | 'legacy' | null = 'nft'): Changes => ({
   iptables: { value: { backEnd, reason: 'because', version } },
+})
+const table = (changes: Partial<IpvsTableFact>): Changes => ({
+  ipvsTable: {
+    value: { connections: 900, buckets: 4096, bits: 12, largestBits: 12, max: 1_073_741_824, ...changes },
+  },
 })
 const networkd = (changes: Partial<NodeFacts['networkd']>): Changes => ({
   ...running('systemd-networkd'),
@@ -275,7 +280,7 @@ export const ROWS: readonly Row[] = [
     'kernel-version',
     {
       kernel: { ...node().kernel, release: '6.1.0' },
-      ipvs: { value: { virtualServers: 9000, tcpTimeoutSeconds: 900 } },
+      ipvs: { value: { virtualServers: 9000, sctpServers: 0, tcpTimeoutSeconds: 900 } },
     },
     'warning',
     /9000 virtual servers/,
@@ -283,6 +288,16 @@ export const ROWS: readonly Row[] = [
   ['kernel-version', { kernel: { ...node().kernel, release: '5.4.0-100-generic' } }, 'note', /older than 5\.9/],
   ['kernel-version', { kernel: { ...node().kernel, release: '6.2.0' } }, 'ok'],
   ['kernel-version', { kernel: { ...node().kernel, release: '5.4.0' }, ...configured({ mode: 'iptables' }) }, 'ok'],
+  ['ipvs-sctp', { ipvsSctp: { value: false } }, 'note', /does not know SCTP \(CONFIG_IP_VS_PROTO_SCTP\)\./],
+  [
+    'ipvs-sctp',
+    { ipvsSctp: { value: false }, ipvs: { value: { virtualServers: 3, sctpServers: 2, tcpTimeoutSeconds: 7400 } } },
+    'error',
+    /2 virtual servers are for SCTP\.\n.*forwards no packet/,
+  ],
+  ['ipvs-sctp', { ipvsSctp: { value: false }, ipvs: { value: null } }, 'ok'],
+  ['ipvs-sctp', { ipvsSctp: { value: false }, ...configured({ mode: 'iptables' }) }, 'ok'],
+  ['ipvs-sctp', { ipvsSctp: UNSEEN }, 'unknown'],
   ['iptables-programs', iptables(null, null), 'error', /apt-get install iptables/],
   ['iptables-programs', { iptables: UNSEEN }, 'unknown'],
   ['iptables-version', iptables('1.4.21', 'legacy'), 'warning', /older than 1\.6\.2/],
@@ -585,7 +600,32 @@ export const ROWS: readonly Row[] = [
   ['conntrack-full', { conntrack: { value: { count: 262_144, max: 262_144 } } }, 'error', /100 %/],
   ['conntrack-full', { conntrack: { value: { count: 5, max: 0 } } }, 'ok'],
   ['conntrack-full', { conntrack: UNSEEN }, 'unknown'],
-  ['idle-timeout', { ipvs: { value: { virtualServers: 0, tcpTimeoutSeconds: 900 } } }, 'note', /tcpTimeout: 7320s/],
+  [
+    'ipvs-connections',
+    table({ connections: 8000, max: 10_000 }),
+    'warning',
+    /8000 of at most 10000 connections \(80 %\)\.\n.*drops.*\nsysctl -w net\.ipv4\.vs\.conn_max=131072\n.*sysctl\.d.*\nnet\.ipv4\.vs\.conn_max = 131072$/,
+  ],
+  ['ipvs-connections', table({ connections: 10_000, max: 10_000 }), 'error', /100 %/],
+  ['ipvs-connections', table({ connections: 0, max: 0 }), 'error', /0 of at most 0/],
+  ['ipvs-connections', table({ connections: 10_000, max: null }), 'ok'],
+  [
+    'ipvs-connections',
+    table({ connections: 60_000 }),
+    'warning',
+    /60000 connections in 4096 lists, 15 in each\.\n[^]*modprobe\.d[^]*options ip_vs conn_tab_bits=17\n.*ip_vs\.conn_tab_bits=17$/,
+  ],
+  ['ipvs-connections', table({ connections: 60_000, largestBits: 20 }), 'warning', /sysctl -w .*conn_lfactor=-4$/],
+  ['ipvs-connections', table({ connections: 0, buckets: 0, bits: 0 }), 'ok'],
+  ['ipvs-connections', { ipvsTable: { value: null } }, 'ok'],
+  ['ipvs-connections', { ipvsTable: UNSEEN }, 'unknown'],
+  ['ipvs-connections', { ...configured({ mode: 'iptables' }), ipvsTable: UNSEEN }, 'ok'],
+  [
+    'idle-timeout',
+    { ipvs: { value: { virtualServers: 0, sctpServers: 0, tcpTimeoutSeconds: 900 } } },
+    'note',
+    /tcpTimeout: 7320s/,
+  ],
   ['idle-timeout', { ipvs: { value: null } }, 'ok'],
   ['idle-timeout', { ipvs: UNSEEN }, 'unknown'],
 

@@ -45,7 +45,7 @@ describe('diagnose', () => {
 
   it('shows the worst finding of a check first', () => {
     const old = { ...node().kernel, release: '5.4.0' }
-    const ipvs = { value: { virtualServers: 9000, tcpTimeoutSeconds: 7400 } }
+    const ipvs = { value: { virtualServers: 9000, sctpServers: 0, tcpTimeoutSeconds: 7400 } }
     const report = diagnose(node({ kernel: old, ipvs })).checks.find(({ id }) => id === 'kernel-version')
     assert.deepEqual(
       report?.findings.map(({ severity }) => severity),

@@ -87,7 +87,9 @@ const HEALTHY: NodeFacts = {
   interfaces: {
     value: [ETH0, { name: 'kube-ipvs0', kind: 'dummy', isUp: false, addresses: [], rpFilter: 0 }],
   },
-  ipvs: { value: { virtualServers: 3, tcpTimeoutSeconds: 7400 } },
+  ipvs: { value: { virtualServers: 3, sctpServers: 0, tcpTimeoutSeconds: 7400 } },
+  ipvsSctp: { value: true },
+  ipvsTable: { value: { connections: 900, buckets: 4096, bits: 12, largestBits: 12, max: 1_073_741_824 } },
   iptables: { value: { backEnd: 'nft', reason: 'only the programs of nft are installed', version: '1.8.9' } },
   rules: { value: [CLEAN_RULES, { ...CLEAN_RULES, family: 'IPv6' }] },
   nftRules: { value: { unprinted: [], rules: [] } },

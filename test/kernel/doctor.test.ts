@@ -201,6 +201,23 @@ describe('doctor', () => {
     assert.deepEqual(more(await running(), before), ['error proxy-sysctls', 'warning proxy-sysctls'])
   })
 
+  it(
+    'counts the connections of IPVS against their limit, and finds SCTP there',
+    needs('kernel>=7.2', 'sctp'),
+    async () => {
+      const before = await doctor()
+      for (const id of ['ipvs-connections', 'ipvs-sctp'])
+        assert.equal(before.diagnosis.checks.find((check) => check.id === id)?.severity, 'ok', id)
+      sh('sysctl -qw net.ipv4.vs.conn_max=0')
+      const { diagnosis } = await doctor()
+      assert.deepEqual(more(diagnosis, before.diagnosis), ['error ipvs-connections'])
+      const finding = diagnosis.checks.find(({ id }) => id === 'ipvs-connections')?.findings[0]
+      assert.equal(finding?.what, 'IPVS has 0 of at most 0 connections (100 %).')
+      sh(finding.remedy[0] ?? '')
+      assert.deepEqual(findings((await doctor()).diagnosis), findings(before.diagnosis))
+    },
+  )
+
   it('gives the same diagnosis from its bundle', async () => {
     const path = join(bench.directory, 'node.json.gz')
     const { diagnosis, code } = await doctor('--bundle', path)

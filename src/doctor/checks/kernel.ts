@@ -78,6 +78,21 @@ function kernelVersion({ kernel: { release }, configuration, ipvs }: NodeFacts):
   return found(...findings)
 }
 
+function ipvsSctp({ ipvs, ipvsSctp: hasSctp, configuration }: NodeFacts): CheckResult {
+  const table = valueOr(ipvs, null)
+  if (configuration.mode !== 'ipvs' || table === null) return FINE
+  return when(hasSctp, (isThere) => {
+    if (isThere) return FINE
+    const { sctpServers } = table
+    return found({
+      severity: sctpServers > 0 ? 'error' : 'note',
+      what: `IPVS of this kernel does not know SCTP (CONFIG_IP_VS_PROTO_SCTP)${sctpServers > 0 ? `, and ${sctpServers} virtual server${sctpServers === 1 ? ' is' : 's are'} for SCTP` : ''}.`,
+      effect: 'The kernel accepts virtual servers for SCTP, and forwards no packet of them.',
+      remedy: ['# a kernel whose IPVS has SCTP; iptables mode does not need it'],
+    })
+  })
+}
+
 function iptablesVersion({ iptables }: NodeFacts): CheckResult {
   return when(iptables, ({ backEnd, version }) => {
     if (backEnd === null) return FINE
@@ -153,6 +168,7 @@ function clock({ clock: local, cluster }: NodeFacts): CheckResult {
 export const KERNEL_CHECKS: readonly Check[] = [
   { id: 'kernel-modules', group: 'kernel', good: 'the kernel has everything that ipvs mode needs', check: modules },
   { id: 'kernel-version', group: 'kernel', good: 'no known defect of IPVS in this kernel', check: kernelVersion },
+  { id: 'ipvs-sctp', group: 'kernel', good: 'IPVS of this kernel knows SCTP', check: ipvsSctp },
   { id: 'iptables-programs', group: 'kernel', good: 'iptables is installed and works', check: iptablesPrograms },
   { id: 'iptables-version', group: 'kernel', good: 'no known defect in this iptables', check: iptablesVersion },
   { id: 'clock', group: 'kernel', good: 'the clock is synchronized', check: clock },

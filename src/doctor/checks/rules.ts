@@ -108,7 +108,7 @@ function nftPolicies(facts: NodeFacts): CheckResult {
 
 const nameOf = ({ family, table, chain }: NftChainFact): string => quote(`${family} ${table} ${chain}`)
 
-/** Shares of the limit of connection tracking. */
+/** Shares of the limit of connection tracking, and of the connections of IPVS. */
 const NEARLY_FULL = 0.75
 const FULL = 0.95
 
@@ -128,6 +128,48 @@ function conntrackFull({ conntrack }: NodeFacts): CheckResult {
         '  maxPerCore: 131072',
       ],
     })
+  })
+}
+
+/** Connections in each list of the table from which on their number is felt; the kernel aims at one in 16 lists. */
+const LONG_LISTS = 8
+/** The kernel's own upper limit of conn_tab_bits. */
+const MOST_BITS = 27
+
+function ipvsConnections({ ipvsTable, configuration }: NodeFacts): CheckResult {
+  if (configuration.mode !== 'ipvs') return FINE
+  return when(ipvsTable, (table) => {
+    if (table === null) return FINE
+    const { connections, buckets, bits, largestBits, max } = table
+    const findings: Finding[] = []
+    const share = max === null ? 0 : max > 0 ? connections / max : 1
+    if (share >= NEARLY_FULL) {
+      const line = `net.ipv4.vs.conn_max=${2 ** Math.min(30, Math.ceil(Math.log2(2 * Math.max(connections, 65_536))))}`
+      findings.push({
+        severity: share >= FULL ? 'error' : 'warning',
+        what: `IPVS has ${connections} of at most ${max} connections (${Math.floor(100 * share)} %).`,
+        effect: 'When the limit is reached the kernel drops packets of new connections to Services.',
+        remedy: [`sysctl -w ${line}`, '# /etc/sysctl.d/99-kube-ipvs.conf', line.replace('=', ' = ')],
+      })
+    }
+    const inEach = buckets > 0 ? connections / buckets : 0
+    if (inEach >= LONG_LISTS) {
+      const option = `conn_tab_bits=${Math.min(MOST_BITS, Math.ceil(Math.log2(2 * connections)))}`
+      findings.push({
+        severity: 'warning',
+        what: `IPVS has ${connections} connections in ${buckets} lists, ${Math.round(inEach)} in each.`,
+        effect: 'The kernel walks such a list for every packet of a Service.',
+        remedy:
+          largestBits === null || bits >= largestBits
+            ? [
+                '# /etc/modprobe.d/kube-ipvs.conf, for the next load of ip_vs',
+                `options ip_vs ${option}`,
+                `# or, where ip_vs is part of the kernel, at its command line: ip_vs.${option}`,
+              ]
+            : ['sysctl -w net.ipv4.vs.conn_lfactor=-4'],
+      })
+    }
+    return found(...findings)
   })
 }
 
@@ -155,6 +197,12 @@ export const RULE_CHECKS: readonly Check[] = [
   { id: 'forward-policy', group: 'rules', good: 'forwarded packets of pods are accepted', check: forwardPolicy },
   { id: 'nft-policies', group: 'rules', good: 'no other firewall drops packets', check: nftPolicies },
   { id: 'conntrack-full', group: 'rules', good: 'connection tracking has room', check: conntrackFull },
+  {
+    id: 'ipvs-connections',
+    group: 'rules',
+    good: 'the table of connections of IPVS has room',
+    check: ipvsConnections,
+  },
   {
     id: 'idle-timeout',
     group: 'rules',
