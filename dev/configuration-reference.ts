@@ -53,7 +53,9 @@ const TOP = 'Top level'
 
 const SECTIONS: Readonly<Record<string, string>> = {
   [TOP]: '',
-  ipvs: '',
+  ipvs:
+    'A changed `scheduler` reaches each virtual server in place. Linux takes the old one from it first, so for some milliseconds the kernel refuses new ' +
+    'connections there, whatever program changes it: 8 of 352 in a loop of changes, none of 839 without.',
   iptables: '`masqueradeAll` and `masqueradeBit` also count in ipvs mode.',
   detectLocal: '',
   clientConnection: 'How kube-ipvs talks to the API server.',
