@@ -59,7 +59,9 @@ function probe(need: Need): boolean {
   if (need === 'nft') return succeeds('nft add table ip probe')
   if (need === 'iptables-nft') return succeeds('iptables-nft -t nat -N PROBE')
   if (need === 'legacy-iptables') return succeeds('iptables-legacy -t nat -N PROBE')
-  if (need === 'sctp') return succeeds('ipvsadm -A --sctp-service 192.0.2.1:1 -s rr')
+  // IPVS takes virtual servers of SCTP without knowing it.
+  if (need === 'sctp')
+    return succeeds("ipvsadm -A --sctp-service 192.0.2.1:1 -s rr && grep -q ' sctp_conn_schedule' /proc/kallsyms")
   if (need === 'sctp-sockets') return succeeds(`perl -e 'exit !socket(S, 2, 1, 132)'`)
   if (need.startsWith('ip_vs_')) return succeeds(`ipvsadm -A -t 192.0.2.1:1 -s ${need.slice('ip_vs_'.length)}`)
   if (need.startsWith('ipset:')) return succeeds(`ipset create probe ${need.slice('ipset:'.length)}`)
