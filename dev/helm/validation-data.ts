@@ -2,7 +2,7 @@
  * Makes helm/files/validation.json: the facts with which templates/_validate.tpl checks `config` as the program does. kube-proxy's
  * internal name of a field, which the messages contain, is taken from the message that the program itself gives.
  */
-import { pathsWithoutRestart } from '../../src/config/changes.ts'
+import { GATES_THAT_COUNT, pathsWithoutRestart } from '../../src/config/changes.ts'
 import type { Field, ProxyMode } from '../../src/config/field.ts'
 import { knownGates } from '../../src/config/known-gates.ts'
 import { loadConfiguration } from '../../src/config/load.ts'
@@ -75,6 +75,8 @@ export function validationDataText(): string {
     ),
     // A changed value of these restarts no daemon: it applies the value, or the field has no effect.
     withoutRestart: pathsWithoutRestart(),
+    // Of the feature gates only these do.
+    restartGates: [...GATES_THAT_COUNT],
   }
   return `${JSON.stringify(data, undefined, 2)}\n`
 }

@@ -63,6 +63,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service | quote }}
   {{- end -}}
   {{- $_ := unset $block (last $keys) -}}
 {{- end -}}
+{{- range $name, $_ := $config.featureGates -}}
+  {{- if not (has $name $facts.restartGates) -}}{{- $_ := unset $config.featureGates $name -}}{{- end -}}
+{{- end -}}
 {{- /* A block of which nothing is left is the same as none. */ -}}
 {{- range $name, $block := $config -}}
   {{- if and (kindIs "map" $block) (not $block) -}}{{- $_ := unset $config $name -}}{{- end -}}

@@ -92,7 +92,8 @@ function isEqual(one: UncheckedConfiguration, other: UncheckedConfiguration, pat
   return JSON.stringify(valueOf(one, path)) === JSON.stringify(valueOf(other, path))
 }
 
-const GATES_THAT_COUNT: ReadonlySet<string> = new Set([...GATES_WITH_EFFECT, 'AllAlpha', 'AllBeta'])
+/** Gates whose changes require a new process; all others have no effect. */
+export const GATES_THAT_COUNT: ReadonlySet<string> = new Set([...GATES_WITH_EFFECT, 'AllAlpha', 'AllBeta'])
 
 function changedGates(
   before: KubeProxyConfiguration['featureGates'],

@@ -40,6 +40,14 @@ describe('an upgrade of the chart', needsHelm, () => {
       assert.deepEqual(podTemplate(values, { mode: 'iptables' }), podTemplate(values, { mode: 'ipvs' }))
     })
 
+  it('replaces Pods for feature gates that have an effect only', () => {
+    const withGates = (featureGates: object) => podTemplate(LEAST, { featureGates })
+    const none = withGates({})
+    assert.deepEqual(withGates({ WatchListClient: false, SidecarContainers: true }), none)
+    assert.notDeepEqual(withGates({ WatchListClient: false, AllowServiceExternalIPs: false }), none)
+    assert.notDeepEqual(withGates({ AllBeta: false }), none)
+  })
+
   it('replaces Pods for a field that needs a new process in one mode, in both', () => {
     for (const mode of ['ipvs', 'iptables'])
       for (const changed of [{ ipvs: { scheduler: 'lc' } }, { iptables: { localhostNodePorts: false } }])
