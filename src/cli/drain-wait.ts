@@ -40,7 +40,7 @@ export async function waitForEnd({ count, timeoutMs, all, now, sleep, onCount }:
   }
 }
 
-/** What keeps the wait. */
+/** Connections that the command still waits for. */
 export function left({ active, inactive, udp }: ConnectionCounts, all: boolean): number {
   return all ? active + inactive + (udp ?? 0) : active
 }

@@ -18,8 +18,8 @@ export function versionText(kind: 'true' | 'raw'): string {
 }
 
 /**
- * Answers a wrong command line: how to call the program, what was probably meant, and last, where it is seen, the mistake in the
- * words of kube-proxy. kube-proxy prints all of its help here; it fills a screen, so we name the way to it.
+ * Answers a wrong command line: how to call the program, what was probably meant, and the mistake in the words of kube-proxy, last
+ * so that it stays on the screen. kube-proxy prints all of its help here; it fills a screen, so we name the way to it.
  */
 export function usageErrorText({ command, message, showUsage, suggestion }: UsageError): string {
   const error = `Error: ${message}\n`

@@ -27,7 +27,7 @@ function verdictLines({ verdict, daemon, mode }: Status, { style, width }: Statu
   const text =
     fine === true
       ? `This node is fine: ${[`${mode} mode`, ...counts].join(', ')}${notes.map((note) => `; ${note}`).join('')}`
-      : `${fine === false ? 'This node is not fine' : 'It is not known whether this node is fine'}: ${reasons.join('; ')}`
+      : `${fine === false ? 'This node is not fine' : 'Cannot tell whether this node is fine'}: ${reasons.join('; ')}`
   const colour = fine === true ? 'green' : fine === false ? 'red' : 'yellow'
   return (width === undefined ? [text] : breakText(text, width)).map((line) => style(colour, line))
 }

@@ -44,7 +44,7 @@ export interface Status extends KernelState {
   readonly proxy: { readonly address: string; readonly answers: boolean }
   readonly version: string
   readonly ipvs: IpvsStatus | null
-  /** What is said first. */
+  /** The first line. */
   readonly verdict: Verdict
   /** The path at which the daemon was asked; '': it has no socket. */
   readonly socket: string

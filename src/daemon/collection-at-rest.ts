@@ -30,7 +30,7 @@ export class CollectionAtRest {
   readonly #usedBytes: () => number
   readonly #now: Clock
   #timer: NodeJS.Timeout | undefined
-  /** Bytes in use after the last collection beside which nothing was done. Undefined before `open`. */
+  /** Bytes in use after the last collection while the program was idle. Undefined before `open`. */
   #baselineBytes: number | undefined
   /** When the timer was first set that has not run since. */
   #waitsSinceMs: number | undefined

@@ -1,7 +1,7 @@
 /**
  * Labels of all Nodes, followed only while a Service has weights by a label: opened with the first such rule, closed some time after the last one.
- * What anybody may write into a Service opens it, so the lists are few whatever changes: a rule with a label that was not named before
- * may have to wait for the next list. Until the labels are known no rule by a label is true.
+ * Any author of a Service can cause this watch, so it lists rarely, however often rules change: a rule with a label that was not named
+ * before may have to wait for the next list. Until the labels are known no rule by a label is true.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Frontend, FrontendKey } from '../service/frontends.ts'

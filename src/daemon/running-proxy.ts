@@ -46,7 +46,7 @@ const REASONS: Readonly<Record<Reason, string>> = {
   'ipvs-lost': 'the kernel has no IPVS any more',
 }
 
-/** So that an operator can return at once, and a kernel or a file that alternates does not keep the node busy. */
+/** An operator can undo a switch at once, but a kernel or a file that alternates cannot keep the node busy. */
 const MAX_SWITCHES = 3
 const PERIOD_MS = 900_000
 const RETRY_MS = 300_000

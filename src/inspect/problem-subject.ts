@@ -8,7 +8,7 @@ export function isOfObject({ subject }: Problem): boolean {
   return OBJECT.test(subject)
 }
 
-/** Whether a problem is about a setting of the kernel that could not be written: Services work without, if not as well. */
+/** Whether a problem is about a setting of the kernel that could not be written: Services still work, less well. */
 export function isOfSetting({ subject }: Problem): boolean {
   return subject.startsWith('sysctl')
 }

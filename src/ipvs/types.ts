@@ -84,8 +84,8 @@ export function addressOfKey(key: string): string {
 }
 
 /**
- * Order of real servers inside a virtual server: by the text of the address, then by port. It makes no strings, because it is
- * called often.
+ * Order of real servers inside a virtual server: by the text of the address, then by port. It allocates nothing,
+ * because it is called often.
  */
 export function compareRealServers(a: RealServer, b: RealServer): number {
   if (a.address !== b.address) return a.address < b.address ? -1 : 1

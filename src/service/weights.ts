@@ -33,7 +33,7 @@ export function usesWeights(scheduler: string): boolean {
 export const WEIGHTED_SCHEDULERS: readonly string[] = [...WEIGHTED]
 
 /**
- * Of these weight is no share of the connections: `fo` and `ovf` use one endpoint after the other, `ovf` until it has as many connections
+ * For these schedulers the weight is not a share of the connections: `fo` and `ovf` use one endpoint after the other, `ovf` until it has as many connections
  * as its weight says, and `sh` has few places for all weights together.
  */
 const NOT_GRADUAL: ReadonlySet<string> = new Set(['sh', 'fo', 'ovf'])

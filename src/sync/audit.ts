@@ -47,8 +47,8 @@ export interface CpuBudgetOptions {
 const MAX_MS = 2
 const MAX_MS_PER_ITEM = 0.05
 /**
- * What slices seemed to cost less than they can counts for later ones up to this: some kernels (user-mode Linux) count processor time in ticks
- * of 10 ms, so that most slices seem to cost nothing and a few of them a tick.
+ * Credit for slices measured as free is carried over, up to this much: some kernels (user-mode Linux) count processor time in ticks of 10 ms,
+ * so that most slices seem to cost nothing and a few of them a tick.
  */
 const TICK_MS = 10
 

@@ -97,7 +97,7 @@ export class DesiredFrontends {
     return this.#flush(this.#dirty.inOrder(this.#waits(nowMs)), listener, units)
   }
 
-  /** As `flush`, and most of the work is on owners that became dirty last, the rest on those that wait longest. */
+  /** As `flush`, but three quarters of the work go to the owners that became dirty last, and a quarter to the oldest. */
   flushPortion(listener: FrontendListener, units: number, nowMs = Number.POSITIVE_INFINITY): number {
     return this.#flush(this.#dirty.fromBothEnds(this.#waits(nowMs)), listener, units)
   }

@@ -1,9 +1,9 @@
 /**
  * Which owners (Services) are dirty, and in which order they get work: in the order in which they became dirty, or from both ends
- * of it. From both ends a single change does not wait behind a burst that came before it, and nothing waits for all that comes later.
+ * of it. From both ends a single change does not wait behind a burst that came before it, and newer changes never starve the oldest.
  */
 
-/** Unused places are removed when there are so many places, twice as many as owners, or when as many were stepped over as there are owners. */
+/** Places are compacted when there are at least this many, and half of them, or as many as there are owners, are unused. */
 const MANY_PLACES = 64
 /** Each fourth owner is the oldest and the others are the newest, because newer changes of a burst come while a single one waits. */
 const OLDEST_TURN = 4

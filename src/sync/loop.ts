@@ -74,8 +74,8 @@ const SMALLEST_LARGE_UNITS = 4
 /** When so many changes have arrived since the last round, more are probably on their way. */
 const FLOOD_CHANGES = 16
 /**
- * After so many changes the next round waits until this time after the end of the last, or until a turn of the event loop brings no change, so
- * that a single change behind them in the stream of a watch is read sooner. Otherwise a round would follow each piece of the stream.
+ * In a flood the next round starts this long after the last one ended, or as soon as a turn of the event loop brings no change. So a single
+ * change behind the flood in the stream of a watch is read sooner; otherwise a round would follow each piece of the stream.
  */
 const READING_MS = 4
 /** Wait after an unexpected error. */

@@ -41,8 +41,8 @@ export interface PreviewOptions extends Pick<PassOptions, 'signal' | 'mayRemove'
 const SLICE_KEYS = 200
 const SLICE_OPS = 300
 /**
- * Failed keys are retried after all others, this many at a time. After that many repeated failures the rest waits for
- * RETRY_PAUSE_MS at least: the kernel may refuse very many, and every change waits for the pass that retries them.
+ * Failed keys are retried after all others, this many at a time. After that many repeated failures the retries pause for at least
+ * RETRY_PAUSE_MS: a kernel that refuses everything must not delay other changes.
  */
 const RETRY_KEYS = 16
 const RETRY_PAUSE_MS = 250

@@ -1,5 +1,5 @@
 /**
- * Connections of clients to endpoints, all of an address or of an address and port, through Services of this node. IPVS counts its own by
+ * Connections of clients to an address, optionally to one port of it, through Services of this node. IPVS counts its own by
  * real server; those of rules, and UDP of both, are in the kernel's list of flows. After a switch of the mode a node may have both.
  * @impure
  */

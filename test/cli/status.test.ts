@@ -137,7 +137,7 @@ test('statusText of iptables mode shows what the rules serve, and nothing of IPV
     ],
   }
   assert.deepEqual(lines(status), [
-    'It is not known whether this node is fine: no daemon answers',
+    'Cannot tell whether this node is fine: no daemon answers',
     '',
     'kube-ipvs  0.1.0',
     'mode       iptables, according to the kernel; no proxy answers at 127.0.0.1:10249',
@@ -283,7 +283,7 @@ test('statusText begins with the verdict in its colour', () => {
     statusText({ ...status, verdict: verdictOf(status) }, { style: (colour, text) => `<${String(colour)}>${text}` })[0]
   assert.equal(first(KNOWN), '<green>This node is fine: ipvs mode, 1 Service, 2 addresses')
   assert.match(first({ ...KNOWN, device: null }) ?? '', /^<red>This node is not fine: kube-ipvs0 /)
-  assert.match(first({ ...IPVS_MODE, processes: [{ pid: 1, name: 'x' }] }) ?? '', /^<yellow>It is not known /)
+  assert.match(first({ ...IPVS_MODE, processes: [{ pid: 1, name: 'x' }] }) ?? '', /^<yellow>Cannot tell /)
 })
 
 test('statusText tells what the daemon knows', () => {

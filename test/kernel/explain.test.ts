@@ -292,7 +292,7 @@ describe('explain', () => {
       ['203.0.113.1:80/tcp'],
     )
     assert.ok(found.kernel[0]?.objects.some(({ place }) => place === 'KUBE-LOAD-BALANCER-FW'))
-    assert.match(found.unknown[0] ?? '', /^Nobody tells which Services there are/)
+    assert.match(found.unknown[0] ?? '', /^No daemon answers, so Services are unknown/)
     const { code, stderr } = await text('demo/web')
     assert.equal(code, 1)
     assert.match(stderr, /the kernel has no names of Services/)

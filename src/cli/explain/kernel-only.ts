@@ -68,8 +68,8 @@ export async function fromKernel(target: Target, signal: AbortSignal) {
     mode,
     node: { name: '', zone: null },
     unknown: [
-      'Nobody tells which Services there are: endpoints that are not used, owners, policies and what is missing in the kernel are ' +
-        'unknown. A running daemon knows them, or --config, --kubeconfig or --manifests names a source.',
+      'No daemon answers, so Services are unknown; so are unused endpoints, owners, policies and what is missing in the kernel. ' +
+        'Start the daemon, or name a source of Services with --config, --kubeconfig or --manifests.',
       ...(live.rulesUnread === '' ? [] : [`The rules could not be read: ${live.rulesUnread}.`]),
     ],
     isFound: kernel.length > 0,

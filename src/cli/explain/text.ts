@@ -199,8 +199,8 @@ function frontendLines(
         )
       : labelled(
           'owner',
-          `${printable(owner)} has won this address and port: a cluster IP or node port precedes a load-balancer address, that an ` +
-            'external IP, then the older Service wins. This Service gets no traffic here',
+          `${printable(owner)} has won this address and port. The order is cluster IP or node port, then load-balancer address, ` +
+            'then external IP; among equals the older Service wins. This Service gets no traffic here',
           paper,
           'red',
         )),

@@ -116,7 +116,7 @@ function daemonHealth(facts: NodeFacts): CheckResult {
       findings.push({
         severity: 'note',
         what: `The daemon could not write ${settings} setting${settings === 1 ? '' : 's'} of the kernel.`,
-        effect: 'Services work without, if not as well.',
+        effect: 'Services still work, less well.',
         remedy: ['kube-ipvs status --problems'],
       })
     return found(...findings)

@@ -14,8 +14,8 @@ import type { Kernel } from './kernel.ts'
 import type { Clock } from '../../values/clock.ts'
 
 /**
- * Share of one core for all audits together: more for a table of few virtual servers, of which a round should take seconds also on a slow
- * kernel, and less for a larger one, with which a proxy at rest, with all else that it does, uses at most 0.2 % of a core.
+ * Share of one core for all audits together. Small tables get a larger share, so that a round takes seconds even on a slow kernel; large ones
+ * keep an idle proxy under 0.2 % of a core.
  */
 const SMALL_TABLE = { virtualServers: 1000, share: 0.002 }
 const LARGE_TABLE = { share: 0.001 }

@@ -35,7 +35,7 @@ export class WatchEnds {
   }
 
   /**
-   * Ends without an error before `healthyMs` are reported from the second in a row. Those that cause no wait are reported at the
+   * An early end (before `healthyMs`) without an error is reported if it is at least the second in a row. Ends that cause no wait are reported at the
    * second, fourth, eighth and so on, because a program that closes idle connections does so all the time.
    */
   judge({ failure, livedMs, progressed }: WatchEnd): Verdict {
