@@ -249,7 +249,7 @@ export const FIELDS = {
   }),
 
   'conntrack.maxPerCore': field('int32', 32_768, LIVE, {
-    doc: 'Tracked connections for each processor; 0 keeps the limit of the kernel.',
+    doc: 'Tracked connections for each processor. The limit of the kernel is only raised; 0 leaves it.',
     rule: 'notNegative',
     flag: { name: 'conntrack-max-per-core', group: 'conntrack' },
   }),

@@ -1,6 +1,6 @@
 /** Settings of the kernel that a mode writes once at its start, and what the log and the list of problems say about them. */
 import type { KubeProxyConfiguration } from '../config/types.ts'
-import { conntrackLimit, conntrackSettings, type KernelSetting } from '../node/kernel-settings.ts'
+import { conntrackSettings, type KernelSetting } from '../node/kernel-settings.ts'
 import { processorCount } from '../node/host.ts'
 import { applySysctls, type SettingListener } from '../node/sysctl.ts'
 import type { ProblemLog } from '../serve/problem-log.ts'
@@ -16,8 +16,6 @@ const SYSCTLS = '/proc/sys/'
 
 /** Settings of connection tracking. As in kube-proxy they are written before anything that may end the process. */
 export function setConntrack({ configuration: { conntrack }, problems, log }: SettingsOptions): void {
-  const limit = conntrackLimit(conntrack, processorCount())
-  if (limit > 0) log.info('Setting nf_conntrack_max', { nfConntrackMax: limit })
   const onConntrack: SettingListener = ({ path, value }) => {
     if (path.startsWith(SYSCTLS)) log.info('Set sysctl', { entry: path.slice(SYSCTLS.length), value })
     else log.info('Setting conntrack hashsize', { conntrackHashsize: value })

@@ -1,7 +1,7 @@
 /**
  * Settings of the kernel as values: which ones conntrack's configuration and each mode ask for. Pure; sysctl.ts writes them.
  * The limit of conntrack comes before its hash size. Both are kernel-wide: they can be written only in the kernel's first
- * network namespace.
+ * network namespace. Both are only raised (the limit since kube-proxy 1.37), because an administrator may have set more.
  */
 import type { ConntrackSettings } from '../config/types.ts'
 
@@ -35,13 +35,18 @@ export function conntrackSettings(configuration: ConntrackSettings, processors: 
     configuration
   const limit = conntrackLimit(configuration, processors)
   return [
-    ...(limit > 0 ? [sysctl('net/netfilter/nf_conntrack_max', limit), hashSize(limit)] : []),
+    ...(limit > 0 ? [largestTable(limit), hashSize(limit)] : []),
     ...timeout('tcp_timeout_established', tcpEstablishedTimeoutMs),
     ...timeout('tcp_timeout_close_wait', tcpCloseWaitTimeoutMs),
     ...(tcpBeLiberal ? [sysctl('net/netfilter/nf_conntrack_tcp_be_liberal', 1)] : []),
     ...timeout('udp_timeout', udpTimeoutMs),
     ...timeout('udp_timeout_stream', udpStreamTimeoutMs),
   ]
+}
+
+/** The number of flows that conntrack may hold. */
+function largestTable(limit: number): KernelSetting {
+  return { ...sysctl('net/netfilter/nf_conntrack_max', limit), rule: 'at least' }
 }
 
 /** One bucket for four flows, as in kube-proxy. */

@@ -4,15 +4,16 @@
  * with kube-proxy.
  * @impure
  */
-import { readFileSync, writeFileSync } from 'node:fs'
+import { closeSync, constants, openSync, readFileSync, writeFileSync } from 'node:fs'
 import { errorText, type Problem } from '../values/errors.ts'
 import type { KernelSetting } from './kernel-settings.ts'
 
-/** Receives each setting that was changed, with its previous value. */
-export type SettingListener = (setting: KernelSetting, before: number) => void
+/** Receives each setting that was changed, with its previous value; undefined where that could not be read. */
+export type SettingListener = (setting: KernelSetting, before: number | undefined) => void
 
 /**
- * Writes the settings that differ, in order. Returns one problem for each setting that could not be read or written.
+ * Writes the settings that differ, and those that cannot be read, in order. Returns one problem for each setting that could not be
+ * written.
  * @param root put before each path, for tests
  */
 export function applySysctls(
@@ -24,7 +25,7 @@ export function applySysctls(
     try {
       const before = read(setting, root)
       if (!holds(setting, before)) {
-        writeFileSync(root + setting.path, String(setting.value))
+        write(root + setting.path, setting.value)
         onChanged(setting, before)
       }
       return []
@@ -34,12 +35,27 @@ export function applySysctls(
   })
 }
 
-function holds(setting: KernelSetting, current: number): boolean {
+function holds(setting: KernelSetting, current: number | undefined): boolean {
+  if (current === undefined) return false
   return setting.rule === 'exact' ? current === setting.value : current >= setting.value
 }
 
-function read({ path }: KernelSetting, root: string): number {
-  return Number(readFileSync(root + path, 'utf8'))
+/** Writes without making the file, so that the error of a missing setting says that it is missing. */
+function write(path: string, value: number): void {
+  const file = openSync(path, constants.O_WRONLY | constants.O_TRUNC)
+  try {
+    writeFileSync(file, String(value))
+  } finally {
+    closeSync(file)
+  }
+}
+
+function read({ path }: KernelSetting, root: string): number | undefined {
+  try {
+    return Number(readFileSync(root + path, 'utf8'))
+  } catch {
+    return undefined
+  }
 }
 
 function problem({ path }: KernelSetting, message: string): Problem {

@@ -75,7 +75,6 @@ describe('a start', () => {
       'Caches populated',
       'Caches are synced',
       'Successfully retrieved NodeIPs',
-      'Setting nf_conntrack_max',
       'Kube-proxy configuration may be incomplete or incorrect',
       'kube-proxy running in dual-stack mode',
       'Ipset name truncated',
@@ -91,7 +90,7 @@ describe('a start', () => {
         /^E.*err="nodePortAddresses is unset; NodePort connections will be accepted on all local IPs\. Consider using `--nodeport-addresses primary`"$/m,
       ),
     )
-    assert.doesNotMatch(bench.log, /deprecated|nftables/)
+    assert.doesNotMatch(bench.log, /deprecated|nftables|Setting nf_conntrack_max/)
   })
 
   it('logs JSON with the members of kube-proxy', async () => {

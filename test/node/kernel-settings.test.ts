@@ -58,7 +58,7 @@ describe('conntrackSettings', () => {
 
   it('lists the defaults in order, the hash size after the limit', () =>
     assert.deepEqual(conntrackSettings(DEFAULTS, 2), [
-      sysctl('net/netfilter/nf_conntrack_max', 131_072),
+      { ...sysctl('net/netfilter/nf_conntrack_max', 131_072), rule: 'at least' },
       HASH_SIZE,
       sysctl('net/netfilter/nf_conntrack_tcp_timeout_established', 86_400),
       sysctl('net/netfilter/nf_conntrack_tcp_timeout_close_wait', 3600),

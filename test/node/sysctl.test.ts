@@ -1,10 +1,11 @@
 /** Kernel settings written to a folder in place of /proc and /sys. */
 import assert from 'node:assert/strict'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { type KernelSetting, sysctl } from '../../src/node/kernel-settings.ts'
+import { defaultConfiguration } from '../../src/config/load.ts'
+import { conntrackSettings, type KernelSetting, sysctl } from '../../src/node/kernel-settings.ts'
 import { applySysctls } from '../../src/node/sysctl.ts'
 
 const HASH_SIZE: KernelSetting = {
@@ -47,6 +48,40 @@ describe('applySysctls', () => {
       assert.deepEqual(applySysctls([HASH_SIZE], root), [])
       assert.equal(value(HASH_SIZE.path), after)
     }
+  })
+
+  it('never lowers the largest number of flows, and raises the hash size for it all the same', () => {
+    const { conntrack } = defaultConfiguration()
+    const settings = conntrackSettings({ ...conntrack, maxPerCore: 1000, min: 200_000 }, 2).slice(0, 2)
+    const [limit, hashSize] = ['/proc/sys/net/netfilter/nf_conntrack_max', HASH_SIZE.path] as const
+    for (const [before, after] of [
+      [600_000, 600_000],
+      [200_000, 200_000],
+      [65_536, 200_000],
+    ] as const) {
+      file(limit, `${before}\n`)
+      file(hashSize, '16384\n')
+      const changed: string[] = []
+      assert.deepEqual(
+        applySysctls(settings, root, ({ path }) => changed.push(path)),
+        [],
+      )
+      assert.deepEqual([value(limit), value(hashSize)], [String(after), '50000'])
+      assert.deepEqual(changed, before < after ? [limit, hashSize] : [hashSize])
+    }
+  })
+
+  it('writes a setting that cannot be understood', () => {
+    file(HASH_SIZE.path, 'many\n')
+    assert.deepEqual(applySysctls([HASH_SIZE], root), [])
+    assert.equal(value(HASH_SIZE.path), '32768')
+  })
+
+  it('makes no file for a setting that does not exist', () => {
+    const missing = sysctl('net/ipv4/vs/conntrack', 1)
+    mkdirSync(dirname(root + missing.path), { recursive: true })
+    assert.equal(applySysctls([missing], root).length, 1)
+    assert.equal(existsSync(root + missing.path), false)
   })
 
   it('reports settings that do not exist and writes the others', () => {
