@@ -2,10 +2,10 @@
  * Warnings about a configuration that is valid but does not fit the cluster, or leaves node ports open to everyone, in kube-proxy's
  * words (checkBadConfig and checkBadIPConfig of cmd/kube-proxy/app/server.go). Operators search their logs for these texts.
  */
-import { NODE_PORT_WORDS } from '../service/node-addresses.ts'
+import { namesFamily } from '../service/node-addresses.ts'
 import { familyOf, parseAddressSloppy } from '../values/address.ts'
 import { parseCidr } from '../values/cidr.ts'
-import type { IpFamily } from '../values/protocol.ts'
+import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
 import { splitHostPort } from './go-text.ts'
 import type { KubeProxyConfiguration } from './types.ts'
 
@@ -16,32 +16,39 @@ export interface ClusterShape {
   /** Whether both families are served. */
   readonly isDualStack: boolean
   readonly podCidrs: readonly string[]
+  /** The node's own IP of each family it has one of. */
+  readonly nodeIps: { readonly [family in IpFamily]?: string }
 }
 
-/** Warnings about nodePortAddresses. */
+/**
+ * Warnings about nodePortAddresses, whose words count as the ranges that they mean on this node. A family without a range stays open, but
+ * not beside the word primary: there kube-ipvs opens no address of a family in which the Node has none (row 25 of docs/deviations.md), and
+ * the end of the text says that.
+ */
 export function nodePortDoubts(configuration: KubeProxyConfiguration, cluster: ClusterShape): readonly string[] {
   const { nodePortAddresses, ipvs } = configuration
-  const { primary, podCidrs } = cluster
+  const { primary, podCidrs, nodeIps } = cluster
   if (nodePortAddresses.length === 0)
     return [
       'nodePortAddresses is unset; NodePort connections will be accepted on all local IPs. Consider using `--nodeport-addresses primary`',
     ]
-  // Each word means addresses of both families.
-  if (nodePortAddresses.some((text) => NODE_PORT_WORDS.includes(text))) return []
-  const families = familiesOf(nodePortAddresses)
+  const named = IP_FAMILIES.filter((family) => namesFamily(nodePortAddresses, family, nodeIps))
+  // The word primary alone, on a node whose IPs are unknown: a problem of the daemon says so.
+  if (named.length === 0) return []
   const other = otherFamily(primary)
-  const open = 'NodePort connections will be accepted on all local'
-  if (!families.has(primary))
+  const rest = (family: IpFamily): string =>
+    nodePortAddresses.includes('primary')
+      ? `NodePort connections will be accepted on no local ${family} IPs while the Node has none`
+      : `NodePort connections will be accepted on all local ${family} IPs`
+  if (!named.includes(primary))
     return [
-      `cluster appears to be ${primary}-primary but nodePortAddresses contains only ${other} addresses; ${open} ${primary} IPs`,
+      `cluster appears to be ${primary}-primary but nodePortAddresses contains only ${other} addresses; ${rest(primary)}`,
     ]
-  const isDual = [clusterCidrsOf(configuration), nodePortAddresses, ipvs.excludeCIDRs, podCidrs].some(
+  const isDual = [clusterCidrsOf(configuration), ipvs.excludeCIDRs, podCidrs].some(
     (cidrs) => familiesOf(cidrs).size === 2,
   )
-  return isDual && families.size === 1
-    ? [
-        `cluster appears to be dual-stack but nodePortAddresses contains only ${primary} addresses; ${open} ${other} IPs`,
-      ]
+  return isDual && named.length === 1
+    ? [`cluster appears to be dual-stack but nodePortAddresses contains only ${primary} addresses; ${rest(other)}`]
     : []
 }
 

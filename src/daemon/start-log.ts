@@ -9,6 +9,7 @@ import { CATALOGUE } from '../ipset/catalogue.ts'
 import { periodsOf } from '../modes/mode.ts'
 import type { FamilyLack, FamilySupport } from '../node/families.ts'
 import { kernelRelease } from '../node/host.ts'
+import { nodeIpsOf } from '../service/node-context.ts'
 import { familyOf, parseAddressSloppy } from '../values/address.ts'
 import { aggregateText, CodedError } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
@@ -89,7 +90,8 @@ export interface NodeLogOptions {
 export function logNode({ configuration, support, nodeIps, podCidrs, log }: NodeLogOptions): CodedError | undefined {
   const { families } = support
   const primary = primaryFamily(configuration.bindAddress, nodeIps)
-  const cluster = { primary, isDualStack: families.length === 2, podCidrs }
+  const ips = nodeIpsOf({ addresses: nodeIps }, parseAddressSloppy(configuration.bindAddress) ?? '')
+  const cluster = { primary, isDualStack: families.length === 2, podCidrs, nodeIps: ips }
   logDoubts(nodePortDoubts(configuration, cluster), log)
   for (const lack of support.lacks) logLack(lack, log)
   if (!families.includes(primary))

@@ -155,6 +155,15 @@ function rangesOf(configured: readonly string[], family: IpFamily, nodeIps: Node
   return ranges
 }
 
+/** Whether nodePortAddresses has a range of the family on this node: a CIDR, or what a word means. */
+export function namesFamily(configured: readonly string[], family: IpFamily, nodeIps: NodeIps): boolean {
+  if (configured.includes('all') || configured.includes('localhost')) return true
+  const primary = primaryIs(configured, family, nodeIps)
+  return (
+    (primary !== undefined && primary !== 'unknown') || parseCidrs(configured).some((cidr) => cidr.family === family)
+  )
+}
+
 /** The address that `primary` means; undefined when nodePortAddresses does not contain the word. */
 function primaryIs(configured: readonly string[], family: IpFamily, nodeIps: NodeIps): string | undefined {
   if (!configured.includes('primary')) return undefined

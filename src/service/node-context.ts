@@ -48,7 +48,7 @@ export const READS_ALL = 63
  * The node IP of each family: the first address of the family in Node.addresses (InternalIP before ExternalIP).
  * `bindAddress`, canonical, replaces the one of its family unless it is unspecified (0.0.0.0, ::) or ''.
  */
-export function nodeIpsOf(node: Node | undefined, bindAddress: string): NodeIps {
+export function nodeIpsOf(node: Pick<Node, 'addresses'> | undefined, bindAddress: string): NodeIps {
   const ips: { [family in IpFamily]?: string } = {}
   for (const address of node?.addresses ?? []) ips[familyOf(address)] ??= address
   if (bindAddress !== '' && bindAddress !== '0.0.0.0' && bindAddress !== '::') ips[familyOf(bindAddress)] = bindAddress

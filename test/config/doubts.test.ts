@@ -10,6 +10,7 @@ const shape = (cluster: Partial<ClusterShape>): ClusterShape => ({
   primary: 'IPv4',
   isDualStack: true,
   podCidrs: [],
+  nodeIps: { IPv4: '10.0.0.1', IPv6: 'fd00::1' },
   ...cluster,
 })
 
@@ -20,6 +21,12 @@ test('nodePortDoubts warns in the words of kube-proxy', () => {
     'cluster appears to be dual-stack but nodePortAddresses contains only IPv4 addresses; NodePort connections will be accepted on all local IPv6 IPs'
   const otherFamily =
     'cluster appears to be IPv4-primary but nodePortAddresses contains only IPv6 addresses; NodePort connections will be accepted on all local IPv4 IPs'
+  // kube-proxy opens every address of such a family; we open none.
+  const withoutIpv6 =
+    'cluster appears to be dual-stack but nodePortAddresses contains only IPv4 addresses; NodePort connections will be accepted on no local IPv6 IPs while the Node has none'
+  const withoutIpv4 =
+    'cluster appears to be IPv4-primary but nodePortAddresses contains only IPv6 addresses; NodePort connections will be accepted on no local IPv4 IPs while the Node has none'
+  const onlyIpv4 = { nodeIps: { IPv4: '10.0.0.1' } }
   const rows: readonly (readonly [
     configuration: Partial<KubeProxyConfiguration>,
     cluster: Partial<ClusterShape>,
@@ -27,6 +34,15 @@ test('nodePortDoubts warns in the words of kube-proxy', () => {
   ])[] = [
     [{}, {}, unset],
     [{ nodePortAddresses: ['primary'] }, {}, undefined],
+    [{ ...DUAL, nodePortAddresses: ['primary'] }, {}, undefined],
+    [{ ...DUAL, nodePortAddresses: ['primary'] }, onlyIpv4, withoutIpv6],
+    [{ nodePortAddresses: ['primary'] }, onlyIpv4, undefined],
+    [{ ...DUAL, nodePortAddresses: ['primary'] }, { nodeIps: { IPv4: '10.0.0.1', IPv6: '::1' } }, withoutIpv6],
+    [{ ...DUAL, nodePortAddresses: ['10.0.0.0/8', 'primary'] }, onlyIpv4, withoutIpv6],
+    [{ ...DUAL, nodePortAddresses: ['primary', 'fd00::/8'] }, onlyIpv4, undefined],
+    [{ ...DUAL, nodePortAddresses: ['primary', 'localhost'] }, onlyIpv4, undefined],
+    [{ nodePortAddresses: ['primary'] }, { nodeIps: { IPv6: 'fd00::1' } }, withoutIpv4],
+    [{ ...DUAL, nodePortAddresses: ['primary'] }, { nodeIps: {} }, undefined],
     [{ ...DUAL, nodePortAddresses: ['localhost'] }, {}, undefined],
     [{ ...DUAL, nodePortAddresses: ['10.0.0.0/8', 'all'] }, {}, undefined],
     [{ ...DUAL, nodePortAddresses: ['10.0.0.0/8'] }, {}, oneFamily],

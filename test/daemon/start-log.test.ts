@@ -76,6 +76,12 @@ test('logNode logs what is doubtful and returns an error where kube-proxy ends',
       'Kube-proxy configuration may be incomplete: cluster',
     ],
   )
+  const dual = { clusterCIDR: '10.244.0.0/16,fd00:10:244::/56' }
+  const primaryLines = (nodeIps: readonly string[], more: Partial<KubeProxyConfiguration> = {}) =>
+    logged(BOTH, nodeIps, { ...dual, ...more }).lines.filter((line) => line.includes('only IPv4 addresses'))
+  assert.equal(primaryLines(['10.0.0.1']).length, 1)
+  assert.equal(primaryLines(['10.0.0.1'], { bindAddress: 'fd00::1' }).length, 0)
+  assert.equal(primaryLines(['10.0.0.1', 'fd00::1']).length, 0)
   assert.equal(
     logged(DISABLED, ['10.0.0.1'], { clusterCIDR: 'fd00::/48' }).error,
     'kube-proxy configuration is incorrect: cluster is IPv4-only but clusterCIDRs contains only IPv6 addresses',
