@@ -155,7 +155,7 @@ decode, feature gates, logging, everything else. A test compares the messages wi
     {{- end -}}
     {{- $seen = append $seen $address -}}
   {{- else if not (regexMatch $facts.patterns.cidr $address) -}}
-    {{- $broken = append $broken (printf "KubeProxyConfiguration.NodePortAddresses[%d]: Invalid value: %q: must be a valid CIDR" $index $address) -}}
+    {{- $broken = append $broken (printf "KubeProxyConfiguration.NodePortAddresses[%d]: Invalid value: %q: must be a valid CIDR or one of the keywords 'primary', 'localhost', 'all'" $index $address) -}}
   {{- end -}}
 {{- end -}}
 {{- $release := $config.showHiddenMetricsForVersion | default "" -}}

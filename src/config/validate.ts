@@ -174,13 +174,16 @@ function hiddenMetrics(version: string): RuleViolation[] {
 }
 
 function nodePortAddressRules(addresses: readonly string[]): RuleViolation[] {
+  const words = NODE_PORT_WORDS.map((word) => `'${word}'`).join(', ')
   return addresses.flatMap((address, index) => {
     const path = `NodePortAddresses[${index}]`
     if (NODE_PORT_WORDS.includes(address))
       return addresses.indexOf(address) === index
         ? []
         : [{ path: `${ROOT}.${path}`, reason: `Duplicate value: ${quote(address)}` }]
-    return parseCidr(address) === undefined ? [invalid(path, address, 'must be a valid CIDR')] : []
+    return parseCidr(address) === undefined
+      ? [invalid(path, address, `must be a valid CIDR or one of the keywords ${words}`)]
+      : []
   })
 }
 

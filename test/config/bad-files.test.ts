@@ -131,7 +131,10 @@ test('loadConfiguration reports at most a hundred mistakes of one kind', () => {
   const error = errorOf(
     `${HEAD}nodePortAddresses: [${Array.from({ length: 20_000 }, (_, index) => `a${index}`).join()}]\n`,
   )
-  assert.match(error, /NodePortAddresses\[99\]: Invalid value: "a99": must be a valid CIDR, and 19900 more\]$/)
+  assert.match(
+    error,
+    /NodePortAddresses\[99\]: Invalid value: "a99": must be a valid CIDR or one of the keywords 'primary', 'localhost', 'all', and 19900 more\]$/,
+  )
 })
 
 test('loadConfiguration does not print all of a long file without a kind', () => {

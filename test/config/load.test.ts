@@ -215,7 +215,7 @@ test('checkConfiguration refuses values of flags in the words of kube-proxy', ()
     ],
     [
       { nodePortAddresses: ['Localhost'] },
-      'failed validate: KubeProxyConfiguration.NodePortAddresses[0]: Invalid value: "Localhost": must be a valid CIDR',
+      "failed validate: KubeProxyConfiguration.NodePortAddresses[0]: Invalid value: \"Localhost\": must be a valid CIDR or one of the keywords 'primary', 'localhost', 'all'",
     ],
     [
       { featureGates: { NFTablesProxyMode: false, Nope: true } },
