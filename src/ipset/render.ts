@@ -50,7 +50,7 @@ function hairpins({ family, protocol, candidates }: AddressFrontend['servicePort
  */
 export function entriesOfFrontend(frontend: AddressFrontend, nodeName: string): readonly SetEntry[] {
   const { address, port, roles, selection, servicePort } = frontend
-  const { family, protocol, candidates, service } = servicePort
+  const { family, protocol, candidates, service, acceptsHealthChecks } = servicePort
   const entries = candidates.length > MANY_CANDIDATES ? [] : hairpins(servicePort, nodeName)
   const put = (role: SetRole, entry: string): void => {
     entries.push({ set: setName(role, family), entry })
@@ -70,7 +70,7 @@ export function entriesOfFrontend(frontend: AddressFrontend, nodeName: string): 
     if (local) put(sets.local, entry)
     put(sets.all, entry)
   }
-  if (service.healthCheckNodePort !== 0)
+  if (service.healthCheckNodePort !== 0 && acceptsHealthChecks)
     put('HEALTH-CHECK-NODE-PORT', formatEntry({ port: service.healthCheckNodePort }))
   if (frontend.bind) put('IPVS-IPS', address)
   // A copy has no room for more (see `present` in src/values/lists.ts).

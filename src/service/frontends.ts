@@ -64,6 +64,8 @@ export interface ServicePort extends PortEndpoints {
    * all its ports. 0 for every other Service.
    */
   readonly localReadyEndpoints: number
+  /** Whether the rules of ipvs mode accept packets to the health check port of the Service, if it has one. */
+  readonly acceptsHealthChecks: boolean
 }
 
 const NO_WEIGHTS: readonly number[] = []
@@ -78,7 +80,7 @@ export function makeServicePort(
   spec: ServicePortSpec,
   { service, choices, family, vips, externalIps, ignoresExternalIps, firewall }: FamilyOfService,
   { candidates, cluster, local, internal, external, weights }: PortEndpoints,
-  localReadyEndpoints: number,
+  { localReadyEndpoints, acceptsHealthChecks }: Pick<ServicePort, 'localReadyEndpoints' | 'acceptsHealthChecks'>,
 ): ServicePort {
   return {
     name: servicePortName(service, spec),
@@ -92,6 +94,7 @@ export function makeServicePort(
     ignoresExternalIps,
     firewall,
     localReadyEndpoints,
+    acceptsHealthChecks,
     // Not spread: a cold start makes one for each port of the cluster.
     candidates,
     cluster,
@@ -131,6 +134,7 @@ export function sameServicePort(a: ServicePort, b: ServicePort): boolean {
       a.choices === b.choices &&
       a.ignoresExternalIps === b.ignoresExternalIps &&
       a.localReadyEndpoints === b.localReadyEndpoints &&
+      a.acceptsHealthChecks === b.acceptsHealthChecks &&
       a.internal.policy === b.internal.policy &&
       a.external.policy === b.external.policy &&
       sameCandidates(a.candidates, b.candidates) &&

@@ -105,6 +105,25 @@ export function healthCheckAddressesOf(
   return { IPv4: matching('IPv4'), IPv6: matching('IPv6') }
 }
 
+/**
+ * Families whose ranges match no node port address, and in which the health check ports listen at most at loopback addresses. There kube-proxy
+ * opens the ports to nobody else; where they listen at the node's IP all the same, they stay open. In a family without a range kube-proxy has all
+ * addresses, so nothing is closed.
+ */
+export function localHealthChecksOf(
+  configured: readonly string[],
+  addresses: Iterable<InterfaceAddress>,
+  nodeIps: NodeIps,
+): readonly IpFamily[] {
+  const known = Array.from(addresses)
+  const { addresses: nodePorts } = nodePortAddressesOf(configured, known, nodeIps)
+  const listening = healthCheckAddressesOf(configured, known, nodeIps)
+  return IP_FAMILIES.filter(
+    (family) =>
+      nodePorts[family].length === 0 && namesFamily(configured, family, nodeIps) && listening[family].every(isLoopback),
+  )
+}
+
 /** Where node ports answer in iptables mode, where one rule serves all of their addresses. */
 export interface NodePortRanges {
   /** The node's addresses inside nodePortAddresses, loopback included, sorted; 'all': every local address. */

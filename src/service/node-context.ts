@@ -19,6 +19,8 @@ export interface NodePlace {
   readonly zone: string | undefined
   /** Labels of all Nodes; absent while they are not known, or no rule names a label. Compared with `===`. */
   readonly nodeLabels?: NodeLabels
+  /** Families in which clients of other hosts can reach no health check port (`localHealthChecksOf`); absent: none. With `nodePortAddresses`. */
+  readonly localHealthChecks?: readonly IpFamily[]
 }
 
 /** Of each Node, by its name, the labels that rules of Services name; a Node without any may be missing. */
@@ -56,6 +58,7 @@ export function nodeIpsOf(node: Pick<Node, 'addresses'> | undefined, bindAddress
 }
 
 const NO_ADDRESSES: readonly string[] = []
+const NO_FAMILIES: readonly IpFamily[] = []
 
 /** READS_* bits of the fields that differ between two contexts, by content. */
 export function changedFields(before: NodeContext, after: NodeContext): number {
@@ -71,7 +74,11 @@ export function changedFields(before: NodeContext, after: NodeContext): number {
   }
   if (!sameSet(before.localAddresses, after.localAddresses)) changed |= READS_LOCAL_ADDRESSES
   const [ports, otherPorts] = [before.nodePortAddresses, after.nodePortAddresses]
-  if (!sameList(ports.IPv4, otherPorts.IPv4) || !sameList(ports.IPv6, otherPorts.IPv6)) {
+  if (
+    !sameList(ports.IPv4, otherPorts.IPv4) ||
+    !sameList(ports.IPv6, otherPorts.IPv6) ||
+    !sameList(before.localHealthChecks ?? NO_FAMILIES, after.localHealthChecks ?? NO_FAMILIES)
+  ) {
     changed |= READS_NODE_PORT_ADDRESSES
   }
   if (before.virtualIps !== after.virtualIps) changed |= READS_VIRTUAL_IPS

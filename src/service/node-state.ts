@@ -6,6 +6,7 @@ import type { Problem } from '../values/errors.ts'
 import {
   type InterfaceAddress,
   localAddressesOf,
+  localHealthChecksOf,
   nodePortAddressesOf,
   withoutPrimaryProblem,
 } from './node-addresses.ts'
@@ -67,6 +68,7 @@ export class NodeState {
     const { nodeName, bindAddress, nodePortAddresses } = this.#settings
     const nodeIps = nodeIpsOf(this.#node, bindAddress)
     const nodePorts = nodePortAddressesOf(nodePortAddresses(), this.#addresses, nodeIps)
+    const localHealthChecks = localHealthChecksOf(nodePortAddresses(), this.#addresses, nodeIps)
     return {
       context: {
         nodeName,
@@ -75,6 +77,7 @@ export class NodeState {
         ...(this.#node === undefined ? {} : { nodeAddresses: this.#node.addresses }),
         localAddresses: localAddressesOf(this.#addresses),
         nodePortAddresses: nodePorts.addresses,
+        ...(localHealthChecks.length === 0 ? {} : { localHealthChecks }),
         ...(this.#virtualIps === undefined ? {} : { virtualIps: this.#virtualIps }),
         ...(this.#nodeLabels === undefined ? {} : { nodeLabels: this.#nodeLabels }),
       },

@@ -8,7 +8,7 @@ import type { IpFamily } from '../values/protocol.ts'
 import { type Endpoint, selectEndpoints } from './endpoints.ts'
 import { type FamilyOfService, makeServicePort, type PortEndpoints, type ServicePort } from './frontends.ts'
 import { ENTRIES_A_UNIT, type JoinedSlices, type PortSources } from './joined-slices.ts'
-import type { NodePlace } from './node-context.ts'
+import { type NodePlace, READS_NODE_PORT_ADDRESSES } from './node-context.ts'
 import type { Service, ServicePortSpec } from './objects.ts'
 import { endpointWeights, weightOf } from './weights.ts'
 
@@ -52,8 +52,10 @@ export class ServicePorts {
     this.#budget.use((sources?.all.length ?? 0) / ENTRIES_A_UNIT)
     const endpoints = this.#few(sources, family) ?? (yield* this.#many(sources, family))
     // kube-proxy answers health checks only for Services with a port for them.
-    const localReady = this.#service.healthCheckNodePort === 0 ? 0 : yield* this.#localReadyIn(family.family)
-    const port = endpoints && makeServicePort(spec, family, endpoints, localReady)
+    const hasChecks = this.#service.healthCheckNodePort !== 0
+    const localReadyEndpoints = hasChecks ? yield* this.#localReadyIn(family.family) : 0
+    const acceptsHealthChecks = !hasChecks || this.#acceptsHealthChecks(spec, family.family)
+    const port = endpoints && makeServicePort(spec, family, endpoints, { localReadyEndpoints, acceptsHealthChecks })
     made.set(spec, port)
     return port
   }
@@ -97,6 +99,13 @@ export class ServicePorts {
     const { cluster, local, internal, external } = selected
     this.#reads |= cluster.reads
     return { candidates, cluster, local, internal, external, weights }
+  }
+
+  /** As kube-proxy in ipvs mode: a port with a node port opens the health check port only where node ports have an address. */
+  #acceptsHealthChecks({ nodePort }: ServicePortSpec, family: IpFamily): boolean {
+    if (nodePort === 0) return true
+    this.#reads |= READS_NODE_PORT_ADDRESSES
+    return this.#node.localHealthChecks?.includes(family) !== true
   }
 
   *#localReadyIn(family: IpFamily): Work<number> {

@@ -5,7 +5,7 @@ import { definitionOf } from '../../src/ipset/catalogue.ts'
 import { parseEntry } from '../../src/ipset/entry-text.ts'
 import { entriesOfFrontend, sharedHairpins } from '../../src/ipset/render.ts'
 import { entryKey } from '../../src/ipset/types.ts'
-import type { NodeContext } from '../../src/service/node-context.ts'
+import { type NodeContext, READS_NODE_PORT_ADDRESSES } from '../../src/service/node-context.ts'
 import type { EndpointSlice, Service, ServicePortSpec } from '../../src/service/objects.ts'
 import { contributionOf } from '../support/contribution.ts'
 import { endpoint, service, servicePort, slice } from '../support/objects.ts'
@@ -225,6 +225,37 @@ const ROWS: readonly (readonly [string, Service, string, readonly string[]])[] =
     ['KUBE-NODE-PORT-LOCAL-SCTP-HASH 10.0.2.15,sctp:30080', 'KUBE-NODE-PORT-SCTP-HASH 10.0.2.15,sctp:30080'],
   ],
 ]
+
+const checked = (nodePort: number): Service =>
+  loadBalancer({
+    ...local,
+    healthCheckNodePort: 32001,
+    ports: [servicePort({ name: 'http', port: 80, nodePort })],
+  })
+
+describe('the entry of a health check port', () => {
+  const has = (of: Service, node: NodeContext): boolean =>
+    entries(of, '10.96.0.1:80/tcp', [], node).includes('KUBE-HEALTH-CHECK-NODE-PORT 32001')
+  const closed: NodeContext = {
+    ...NODE,
+    nodePortAddresses: { IPv4: [], IPv6: [] },
+    localHealthChecks: ['IPv4', 'IPv6'],
+  }
+
+  it('is missing in a family whose node ports have no address, unless a port has no node port', () => {
+    assert.deepEqual(
+      [has(checked(30080), NODE), has(checked(30080), closed), has(checked(0), closed)],
+      [true, false, true],
+    )
+    const ipv6 = { ...NODE, localHealthChecks: ['IPv6'] } as const
+    assert.equal(has(checked(30080), ipv6), true)
+  })
+
+  it('depends on the node port addresses', () => {
+    const { reads } = contributionOf(checked(30080), [], closed)
+    assert.ok((reads & READS_NODE_PORT_ADDRESSES) !== 0)
+  })
+})
 
 describe('entriesOfFrontend', () => {
   for (const [title, of, key, expected] of ROWS) it(title, () => assert.deepEqual(entries(of, key), expected))

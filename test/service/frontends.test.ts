@@ -47,6 +47,7 @@ test('frontendComparison compares what tables, health checks and metrics read, a
     ['health check port', { service: service({ healthCheckNodePort: 1 }) }, false],
     ['age of the Service', { service: service({ createdAtMs: 1 }) }, false],
     ['what a health check counts', { servicePort: { localReadyEndpoints: 1 } }, false],
+    ['whether its health check port is open', { servicePort: { acceptsHealthChecks: false } }, false],
     ['external IPs that a feature gate turns off', { servicePort: { ignoresExternalIps: true } }, false],
     ['source ranges', { firewall: { ranges: [RANGE], allowsNode: false } }, false],
     ['bind', { bind: false }, false],

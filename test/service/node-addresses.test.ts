@@ -7,6 +7,7 @@ import {
   healthCheckAddressesOf,
   type InterfaceAddress,
   localAddressesOf,
+  localHealthChecksOf,
   nodePortAddressesOf,
   nodePortRangesOf,
 } from '../../src/service/node-addresses.ts'
@@ -124,6 +125,23 @@ test('healthCheckAddressesOf returns the matching addresses, the unspecified add
   }
 })
 
+test('localHealthChecksOf names the families in which nobody outside may ask for the health of a Service', () => {
+  for (const [configured, ips, families] of [
+    [[], IPS, []],
+    [['localhost'], IPS, ['IPv4', 'IPv6']],
+    [['127.0.0.0/8'], IPS, ['IPv4']],
+    [['localhost', 'primary'], IPS, []],
+    [['localhost', 'primary'], { IPv4: '192.168.1.2' }, ['IPv6']],
+    [['localhost', 'all'], IPS, []],
+    [['primary'], { IPv4: '192.168.1.2' }, []],
+    // Nothing matches, and the port listens at the IP of the node.
+    [['203.0.113.0/24'], IPS, []],
+    [['203.0.113.0/24'], {}, ['IPv4']],
+  ] as const) {
+    assert.deepEqual(localHealthChecksOf(configured, INTERFACES, ips), families, configured.join())
+  }
+})
+
 test('nodeIpsOf takes the first of each family, or bindAddress', () => {
   const at = (...addresses: string[]): Node => node({ addresses })
   const rows: [node: Node | undefined, bindAddress: string, expected: NodeIps][] = [
@@ -154,6 +172,8 @@ test('changedFields names the fields whose content differs', () => {
     [{ localAddresses: new Set(['10.0.0.1', '10.0.0.3']) }, READS_LOCAL_ADDRESSES],
     [{ localAddresses: new Set(['10.0.0.1']) }, READS_LOCAL_ADDRESSES],
     [{ nodePortAddresses: { IPv4: ['10.0.0.1'], IPv6: ['::2'] } }, READS_NODE_PORT_ADDRESSES],
+    [{ localHealthChecks: ['IPv6'] }, READS_NODE_PORT_ADDRESSES],
+    [{ localHealthChecks: [] }, 0],
     [{ zone: 'b', nodePortAddresses: { IPv4: ['10.0.0.2'], IPv6: [] } }, READS_ZONE | READS_NODE_PORT_ADDRESSES],
   ]
   for (const [change, expected] of rows) assert.equal(changedFields(context, { ...context, ...change }), expected)

@@ -41,6 +41,7 @@ export function frontendOf(change: FrontendChange = {}, endpoints: readonly stri
     ignoresExternalIps: false,
     firewall,
     localReadyEndpoints: 0,
+    acceptsHealthChecks: true,
     candidates,
     ...selectEndpoints(internalTrafficPolicy, externalTrafficPolicy, candidates, { nodeName: 'node0', zone: '' }),
     ...portChange,

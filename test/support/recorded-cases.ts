@@ -10,6 +10,7 @@ import {
   healthCheckAddressesOf,
   type InterfaceAddress,
   localAddressesOf,
+  localHealthChecksOf,
   nodePortAddressesOf,
 } from '../../src/service/node-addresses.ts'
 import { type NodeContext, nodeIpsOf } from '../../src/service/node-context.ts'
@@ -93,12 +94,15 @@ export function nodeOf(changes: ReadonlyMap<string, ObjectChange>): Node | undef
 
 function contextOf(config: Configuration, addresses: readonly InterfaceAddress[], node: Node | undefined): NodeContext {
   const nodeIps = nodeIpsOf(node, config.bindAddress ?? '')
+  const configured = config.nodePortAddresses ?? []
+  const nodePorts = nodePortAddressesOf(configured, addresses, nodeIps).addresses
   return {
     nodeName: NODE_NAME,
     zone: node?.zone,
     nodeIps,
     localAddresses: localAddressesOf(addresses),
-    nodePortAddresses: nodePortAddressesOf(config.nodePortAddresses ?? [], addresses, nodeIps).addresses,
+    nodePortAddresses: nodePorts,
+    localHealthChecks: localHealthChecksOf(configured, addresses, nodeIps),
   }
 }
 
