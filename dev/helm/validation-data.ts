@@ -50,7 +50,7 @@ export function patterns(): Readonly<Record<'address' | 'cidr' | 'hostPort' | 's
 }
 
 /** What showHiddenMetricsForVersion may say: nothing, the previous minor release, or a release that does not exist yet. */
-const RELEASE = `^(?:|${KUBE_PROXY_RELEASE.previousMinorVersion.replace('.', '[.]')}|1[.](?:3[6-9]|[4-9][0-9]))$`
+const RELEASE = `^(?:|${KUBE_PROXY_RELEASE.previousMinorVersion.replace('.', '[.]')}|1[.](?:3[7-9]|[4-9][0-9]))$`
 
 /** The program's message about a wrong release, as a format with the two places of its value. */
 function refusedRelease(): string {

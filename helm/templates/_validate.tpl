@@ -135,8 +135,13 @@ decode, feature gates, logging, everything else. A test compares the messages wi
 {{- end -}}
 
 {{- /* Rules of kube-proxy's words, and rules between fields. */ -}}
-{{- if not (has $mode (list "iptables" "ipvs" "nftables")) -}}
-  {{- $broken = append $broken (printf "KubeProxyConfiguration.Mode.ProxyMode: Invalid value: %q: must be iptables, ipvs, nftables or blank (blank means the best-available proxy [currently iptables])" $mode) -}}
+{{- /* The gate refuses ipvs mode, unless there is a block kubeIPVS, even an empty one. */ -}}
+{{- $modes := list "iptables" "ipvs" "nftables" -}}
+{{- if and (hasKey $gates "KubeProxyIPVS") (not (get $gates "KubeProxyIPVS")) (not (kindIs "map" (get $config "kubeIPVS"))) -}}
+  {{- $modes = list "iptables" "nftables" -}}
+{{- end -}}
+{{- if not (has $mode $modes) -}}
+  {{- $broken = append $broken (printf "KubeProxyConfiguration.Mode.ProxyMode: Invalid value: %q: must be %s or blank (blank means the best-available proxy [currently iptables])" $mode (join ", " $modes)) -}}
 {{- end -}}
 {{- $block := eq $mode "ipvs" | ternary "ipvs" "iptables" -}}
 {{- $longest := (mustDateModify "30s" $epoch).Sub $epoch -}}

@@ -161,6 +161,7 @@ export function flagTexts(values: FlagValues): Readonly<Record<string, string>> 
   const texts = Object.entries(FLAGS).flatMap(([key, flag]) => {
     if (!flag.commands.includes('run')) return []
     const value = given.get(key)
+    if (value === undefined && flag.isGone === true) return []
     return [[flag.name, value === undefined ? defaultOf(flag) : textOf(flag, value)] as const]
   })
   return Object.fromEntries(texts.toSorted(([left], [right]) => (left < right ? -1 : 1)))

@@ -55,6 +55,8 @@ export interface Flag {
   readonly deprecated?: string
   /** True for flags that kube-proxy does not have. */
   readonly own?: boolean
+  /** True for flags that kube-proxy 1.37 does not have any more: accepted for older command lines, and shown only where they are given. */
+  readonly isGone?: boolean
   readonly group: FlagGroup
   /** Placeholder of the value in help; '' for a boolean. */
   readonly value?: string | undefined
@@ -288,7 +290,7 @@ const COMMAND_FLAGS = {
     group: 'unused',
     value: 'FILE,...',
     help: '',
-    default: '/proc/sys/kernel/random/boot_id',
+    isGone: true,
   },
   machineIdFile: {
     name: 'machine-id-file',
@@ -297,7 +299,7 @@ const COMMAND_FLAGS = {
     group: 'unused',
     value: 'FILE,...',
     help: '',
-    default: '/etc/machine-id,/var/lib/dbus/machine-id',
+    isGone: true,
   },
 } as const satisfies Readonly<Record<string, Flag>>
 

@@ -43,7 +43,7 @@ export function completeModes(configuration: UncheckedConfiguration): UncheckedC
   const { mode, detectLocalMode, nodePortAddresses } = configuration
   return {
     ...configuration,
-    mode: mode === '' ? 'iptables' : mode,
+    ...(mode === '' ? { mode: 'iptables', modeIsDefault: true } : {}),
     detectLocalMode: detectLocalMode === '' ? 'ClusterCIDR' : detectLocalMode,
     nodePortAddresses: mode === 'nftables' && nodePortAddresses.length === 0 ? ['primary'] : nodePortAddresses,
   }
@@ -77,7 +77,11 @@ export function configurationFromFlags(
     'nftables.masqueradeAll': given.iptables.masqueradeAll,
     ...listenAddresses(given, flags),
   })
-  const completed = keepBlockOfMode({ ...changed, clusterCIDRGiven: flags.clusterCIDR !== undefined })
+  const completed = keepBlockOfMode({
+    ...changed,
+    clusterCIDRGiven: flags.clusterCIDR !== undefined,
+    kubeIPVSGiven: Object.keys(flags).some((path) => path.startsWith('kubeIPVS.')),
+  })
   return withFlagsForFile(completed, flags)
 }
 

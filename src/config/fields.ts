@@ -363,7 +363,7 @@ export const FIELDS = {
   }),
   showHiddenMetricsForVersion: field('text', '', NO_EFFECT, {
     doc: 'Hidden metrics of a release; no metric is hidden.',
-    ruleText: 'empty, 1.35 or a later release',
+    ruleText: 'empty, 1.36 or a later release',
     flag: { name: 'show-hidden-metrics-for-version', group: 'unused', value: 'VERSION' },
   }),
   portRange: field('text', '', NO_EFFECT, { doc: 'Has no effect in kube-proxy either.', lostFromFile: true }),

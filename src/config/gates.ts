@@ -6,6 +6,7 @@
 import { aggregateText } from '../values/errors.ts'
 import { nearest } from '../values/nearest.ts'
 import { knownGates, neededGates } from './known-gates.ts'
+import type { UncheckedConfiguration } from './types.ts'
 
 type Gates = Readonly<Record<string, boolean>>
 
@@ -21,8 +22,19 @@ export function gate({ featureGates }: { readonly featureGates: Gates }, name: G
 
 /** Gates that set all gates of a stage. */
 const ALL: Readonly<Record<string, string>> = { AllAlpha: 'alpha', AllBeta: 'beta' }
-/** Keeps kube-proxy's ipvs mode from v1.40 on, until both are removed (KEP-5495). */
-const IPVS_GATE = 'KubeProxyIPVS'
+/** Whether kube-proxy has ipvs mode: by default until v1.39, and not at all from v1.43 on (KEP-5495). Here its default stays on. */
+export const IPVS_GATE = 'KubeProxyIPVS'
+
+/**
+ * Whether the gate refuses ipvs mode: somebody has set it to false, because the node is to have no IPVS. With a block `kubeIPVS` beside
+ * it, it refuses nothing, because only a configuration for this program has one, and this program is the IPVS proxy. Flags of that block count
+ * where flags are the whole configuration: those of a DaemonSet say nothing about the file that its ConfigMap brings.
+ */
+export function refusesIpvs({ featureGates, kubeIPVSGiven }: IpvsGate): boolean {
+  return featureGates[IPVS_GATE] === false && kubeIPVSGiven !== true
+}
+
+type IpvsGate = Pick<UncheckedConfiguration, 'featureGates' | 'kubeIPVSGiven'>
 
 /** Why the gates cannot be set; undefined when they can. */
 export function gateError(gates: Gates): string | undefined {
@@ -37,10 +49,19 @@ export function gateError(gates: Gates): string | undefined {
   })
   if (errors.length > 0) return aggregateText(errors)
   const missing = neededGates().flatMap(([name, needs]) => {
+    if (isOnByAllAlpha(gates, name)) return []
     const off = gateIsOn(gates, name) ? needs.filter((needed) => !gateIsOn(gates, needed)) : []
     return off.length === 0 ? [] : [`${name} is enabled, but depends on features that are disabled: [${off.join(' ')}]`]
   })
   return missing.length === 0 ? undefined : aggregateText(missing)
+}
+
+/**
+ * Whether nothing but AllAlpha has switched the gate on. Some of these depend on a gate that is beta in v1.37, and off; kube-proxy refuses
+ * AllAlpha: true alone for that, but none of them has an effect here.
+ */
+function isOnByAllAlpha(gates: Gates, name: string): boolean {
+  return gates['AllAlpha'] === true && !(name in gates) && knownGates().get(name)?.stage === 'alpha'
 }
 
 /** Gates that no known release has, each with the name that was probably meant. */
@@ -53,14 +74,11 @@ export function unknownGates(gates: Gates): readonly { readonly name: string; re
     .map((name) => ({ name, guess: nearest(name, Array.from(known.keys())) }))
 }
 
-/**
- * Gates whose value changes nothing here. AllAlpha and AllBeta are not among them, and neither is KubeProxyIPVS: true, which
- * requests the mode that this program always has.
- */
+/** Gates whose value changes nothing here. AllAlpha, AllBeta and KubeProxyIPVS are not among them. */
 export function gatesWithoutEffect(gates: Gates): readonly string[] {
   const effective: readonly string[] = GATES_WITH_EFFECT
-  return Object.entries(gates).flatMap(([name, value]) => {
-    if (effective.includes(name) || name in ALL || (name === IPVS_GATE && value)) return []
+  return Object.keys(gates).flatMap((name) => {
+    if (effective.includes(name) || name in ALL || name === IPVS_GATE) return []
     return knownGates().has(name) ? [name] : []
   })
 }
@@ -83,17 +101,14 @@ export function effectiveGates(gates: Gates): Gates {
   return Object.fromEntries([...set].sort(([a], [b]) => (a < b ? -1 : 1)))
 }
 
-/**
- * Kubernetes' notice for each gate that was set although it will be removed. The gate that keeps ipvs mode is left out, because
- * that mode stays here.
- */
+/** Kubernetes' notice for each gate that was set although it will be removed. */
 export function gateNotices(
   gates: Gates,
 ): readonly { readonly message: string; readonly gate: string; readonly value: boolean }[] {
   return Object.entries(gates).flatMap(([gate, value]) => {
     const stage = knownGates().get(gate)?.stage
     const word = stage === 'settled' ? 'GA' : stage
-    if ((word !== 'GA' && word !== 'deprecated') || gate === IPVS_GATE) return []
+    if (word !== 'GA' && word !== 'deprecated') return []
     return [{ message: `Warning: setting ${word} feature gate. It will be removed in a future release.`, gate, value }]
   })
 }

@@ -1,8 +1,8 @@
 /**
  * The feature gates of Kubernetes, as kube-proxy registers them, with the gates that each depends on.
- * The lists hold v1.36.3's gates as that release has them, then the gates that v1.37.1 adds (pkg/features, with those of
- * component-base, apiserver, client-go, controller-manager and apiextensions). A gate of both keeps its state of v1.36.3, whose
- * messages are recorded; gates that only v1.36 has stay, so that a file of either release is accepted.
+ * The lists hold v1.37.2's gates as that release has them (pkg/features, with those of component-base, apiserver, client-go,
+ * controller-manager and apiextensions), then those that only v1.36.3 has. A gate that v1.37 locks and v1.36 does not is not
+ * locked here, so that a file of either release is accepted.
  */
 
 /** The stage of a gate and its default. */
@@ -17,90 +17,94 @@ const LISTS: readonly (readonly [gate: Gate, names: string])[] = [
   [
     { stage: 'alpha', on: false, locked: false },
     `
-  APIServingWithRoutine AllAlpha AllowUnsafeMalformedObjectDeletion CBORServingAndStorage
-  CPUManagerPolicyAlphaOptions CRIListStreaming CSIVolumeHealth ClientsAllowCBOR ClientsPreferCBOR
-  CloudControllerManagerWatchBasedRoutesReconciliation CloudControllerManagerWebhook ContainerStopSignals
-  ControllerManagerReleaseLeaderElectionLockOnExit CrossNamespaceVolumeDataSource DRAListTypeAttributes
-  DRANodeAllocatableResources DRAResourcePoolStatus DRAWorkloadResourceClaims EventedPLEG GangScheduling
-  GenericWorkload HPAScaleToZero ImageVolumeWithDigest InPlacePodVerticalScalingExclusiveCPUs
-  InPlacePodVerticalScalingExclusiveMemory KubeletInUserNamespace LoggingAlphaOptions
-  ManifestBasedAdmissionControlConfig MemoryQoS MutablePVNodeAffinity NativeHistograms
-  PersistentVolumeClaimUnusedSinceTime PodAndContainerStatsFromCRI PodLevelResourceManagers
-  PodLogsQuerySplitStreams PodsAPI QOSReserved ReduceDefaultCrashLoopBackOffDecay RuntimeClassInImageCriApi
-  ShardedListAndWatch StorageCapacityScoring StorageVersionAPI TaintTolerationComparisonOperators
-  TopologyAwareWorkloadScheduling TopologyManagerPolicyAlphaOptions UserNamespacesHostNetworkSupport
-  VolumeLimitScaling WindowsCPUAndMemoryAffinity WorkloadAwarePreemption WorkloadWithJob`,
+  APIServerWebhookAuthenticationToken APIServingWithRoutine AllAlpha AtomicWriteVolumeUserFields
+  CBORServingAndStorage CPUManagerPolicyAlphaOptions CRIListStreaming CSIVolumeHealth ClientsAllowCBOR
+  ClientsPreferCBOR CloudControllerManagerWatchBasedRoutesReconciliation CloudControllerManagerWebhook
+  CompositePodGroup ConsistentListFromCacheSkipTimeoutFallback ContainerStopSignals
+  ControllerManagerReleaseLeaderElectionLockOnExit CrossNamespaceVolumeDataSource DRADerivedAttributes
+  DRADeviceCompatibilityGroups DRAListTypeAttributes DRANodeAllocatableResources DRAOptionalNodeOperations
+  DRAPartitionableDevicesType DRAResourcePoolStatus DefaultPodSysctls EmptyDirVolumeMode EventedPLEG
+  EvictionRequestAPI GRPCContainerProbeTLS H2CContainerProbe ImageVolumeWithDigest
+  InPlacePodVerticalScalingExclusiveCPUs InPlacePodVerticalScalingExclusiveMemory
+  InPlacePodVerticalScalingMemoryBackedVolumes InPlacePodVerticalScalingSchedulerPreemption
+  InterPodAffinityHostnameFastPath KubeProxyNFTablesLocalhostNodePorts KubeletAllocatedPodsEndpoint
+  LoggingAlphaOptions MutablePVNodeAffinity NodeLifecycleConditions PodGroupPreemptionPolicy
+  PodLogsQuerySplitStreams QOSReserved ReduceDefaultCrashLoopBackOffDecay RuntimeClassInImageCriApi
+  SchedulerPreQueueingHints ShardedListAndWatch StatefulSetRecreateStrategy StorageVersionAPI
+  TaintTolerationComparisonOperators TopologyAwareWorkloadScheduling TopologyManagerPolicyAlphaOptions
+  UserNamespacesHostNetworkSupport VolumeBindMountOptions WindowsCPUAndMemoryAffinity WorkloadWithJob`,
   ],
   [
     { stage: 'beta', on: true, locked: false },
     `
-  APIResponseCompression APIServerIdentity AllowParsingUserUIDFromCertAuth AtomicFIFO
-  AuthorizePodWebsocketUpgradeCreatePermission CPUManagerPolicyBetaOptions CRDObservedGenerationTracking
-  ClearingNominatedNodeNameAfterBinding ClientsAllowCARotation ClientsAllowTLSCacheGC ComponentFlagz
-  ComponentStatusz ConstrainedImpersonation ContainerCheckpoint ContainerRestartRules ContextualLogging
-  DRAConsumableCapacity DRADeviceBindingConditions DRADeviceTaints DRAExtendedResource DRAPartitionableDevices
-  DRAResourceClaimDeviceStatus DRAResourceClaimGranularStatusAuthorization DRASchedulerFilterTimeout
-  DeclarativeValidationBeta DeploymentReplicaSetTerminatingReplicas DetectCacheInconsistency EnvFiles
-  ExtendWebSocketsToKubelet GracefulNodeShutdown GracefulNodeShutdownBasedOnPodPriority HPAConfigurableTolerance
-  HostnameOverride InOrderInformersBatchProcess InPlacePodLevelResourcesVerticalScaling
-  InPlacePodVerticalScalingInitContainers KubeletCrashLoopBackOffMax KubeletEnsureSecretPulledImages
-  KubeletSeparateDiskGC KubeletServiceAccountTokenForCredentialProviders ListFromCacheSnapshot LoggingBetaOptions
-  MatchLabelKeysInPodTopologySpread MatchLabelKeysInPodTopologySpreadSelectorMerge
-  MutablePodResourcesForSuspendedJobs MutableSchedulingDirectivesForSuspendedJobs NodeDeclaredFeatures
-  NominatedNodeNameForExpectation OpenAPIEnums OpportunisticBatching PLEGOnDemandRelist PodDeletionCost
-  PodLevelResources PodReadyToStartContainersCondition PodTopologyLabelsAdmission PortForwardWebsockets
-  PreventStaticPodAPIReferences RelaxedServiceNameValidation ReloadKubeletClientCAFile
-  ReloadKubeletServerCertificateFile RemoteRequestHeaderUID ResourceHealthStatus ResourceHealthStatusMessage
-  RestartAllContainersOnContainerExits RotateKubeletServerCertificate SchedulerAsyncPreemption
-  SchedulerPopFromBackoffQ ServiceAccountNodeAudienceRestriction SizeBasedListCostEstimate
-  StaleControllerConsistencyDaemonSet StaleControllerConsistencyJob StaleControllerConsistencyReplicaSet
-  StaleControllerConsistencyStatefulSet StatefulSetSemanticRevisionComparison StorageVersionHash
-  StrictIPCIDRValidation StructuredAuthenticationConfigurationEgressSelector
+  APIResponseCompression APIServerIdentity AllowParsingUserUIDFromCertAuth AllowUnsafeMalformedObjectDeletion
+  AtomicFIFO AuthorizePodWebsocketUpgradeCreatePermission CPUManagerPolicyBetaOptions
+  CRDObservedGenerationTracking ClearingNominatedNodeNameAfterBinding ClientsAllowCARotation
+  ClientsAllowTLSCacheGC ComponentFlagz ComponentStatusz ConcurrentWatchObjectDecode ConstrainedImpersonation
+  ContainerCheckpoint ContainerRestartRules ContextualLogging DRAConsumableCapacity DRADeviceBindingConditions
+  DRAPartitionableDevices DRAResourceClaimGranularStatusAuthorization
+  DRASchedulerFilterTimeout DeclarativeValidationBeta DeploymentReplicaSetTerminatingReplicas
+  DetectCacheInconsistency EnvFiles EtcdRangeStream ExcludeAdmissionWebhookVirtualResources
+  ExtendWebSocketsToKubelet GracefulNodeShutdown GracefulNodeShutdownBasedOnPodPriority HPAGeneration
+  HPAOptimizedSelectorStore HPAScaleToZero HugepageAwareEviction InOrderInformersBatchProcess
+  InPlacePodLevelResourcesVerticalScaling KubeletCrashLoopBackOffMax KubeletEnsureSecretPulledImages
+  KubeletInUserNamespace KubeletSeparateDiskGC KubeletServiceAccountTokenForCredentialProviders
+  ListFromCacheSnapshot LoggingBetaOptions ManifestBasedAdmissionControlConfig MatchLabelKeysInPodTopologySpread
+  MatchLabelKeysInPodTopologySpreadSelectorMerge MaxUnavailableStatefulSet MemoryQoS
+  MutablePodResourcesForSuspendedJobs MutableSchedulingDirectivesForSuspendedJobs NFTablesNetlink
+  NativeHistograms NodeControllerLeaseCircuitBreaker NominatedNodeNameForExpectation OpenAPIEnums
+  OpportunisticBatching PersistentVolumeClaimUnusedSinceTime PodDeletionCost PodLevelResources
+  PodLevelResourcesFixDefaulting PodLevelResourcesFixKubeletQOSClass PodTopologyLabelsAdmission PodsAPI
+  PortForwardWebsockets ReloadKubeletClientCAFile ReloadKubeletServerCertificateFile RemoteRequestHeaderUID
+  ResourceHealthStatus ResourceHealthStatusMessage RestartAllContainersOnContainerExits
+  RotateKubeletServerCertificate SchedulerAsyncPreemption SchedulerPopFromBackoffQ
+  ServiceAccountNodeAudienceRestriction SizeBasedListCostEstimate StaleControllerConsistencyDaemonSet
+  StaleControllerConsistencyHPA StaleControllerConsistencyJob StaleControllerConsistencyReplicaSet
+  StaleControllerConsistencyStatefulSet StatefulSetSemanticRevisionComparison StorageCapacityScoring
+  StorageVersionHash StrictIPCIDRValidation StructuredAuthenticationConfigurationEgressSelector
   StructuredAuthenticationConfigurationJWKSMetrics TokenRequestServiceAccountUIDValidation
   TopologyManagerPolicyBetaOptions TranslateStreamCloseWebsocketRequests UnauthenticatedHTTP2DOSMitigation
-  UnknownVersionInteroperabilityProxy UnlockWhileProcessingFIFO WatchCacheInitializationPostStartHook WatchList
-  WatchListClient WindowsGracefulNodeShutdown`,
+  UnknownVersionInteroperabilityProxy UnlockWhileProcessingFIFO VolumeLimitScaling WatchList WatchListClient
+  WatchListCompression WebhookRoundTripLoadBalancing WindowsGracefulNodeShutdown`,
   ],
   [
     { stage: 'beta', on: false, locked: false },
     `
-  AllBeta ClusterTrustBundle ClusterTrustBundleProjection ConcurrentWatchObjectDecode CoordinatedLeaderElection
-  DRADeviceTaintRules LocalStorageCapacityIsolationFSQuotaMonitoring MaxUnavailableStatefulSet
-  PodCertificateRequest SELinuxMount SchedulerAsyncAPICalls StorageVersionMigrator`,
+  AllBeta CoordinatedLeaderElection DRAFractionalCapacityRange DRAWorkloadResourceClaims GenericWorkload
+  LocalStorageCapacityIsolationFSQuotaMonitoring PodAndContainerStatsFromCRI PodLevelResourceManagers
+  SchedulerAsyncAPICalls`,
   ],
   [
     { stage: 'settled', on: true, locked: false },
     `
-  AllowServiceExternalIPs CustomCPUCFSQuotaPeriod DRAPrioritizedList InformerResourceVersion
-  MutatingAdmissionPolicy`,
+  AllowServiceExternalIPs ClusterTrustBundle ClusterTrustBundleProjection CustomCPUCFSQuotaPeriod
+  DRADeviceTaintRules DRADeviceTaints DRAExtendedResource DRAPrioritizedList DRAResourceClaimDeviceStatus
+  HPAConfigurableTolerance HostnameOverride InPlacePodVerticalScalingInitContainers InformerResourceVersion
+  MutatingAdmissionPolicy NodeDeclaredFeatures PLEGOnDemandRelist PodCertificateRequest
+  PodReadyToStartContainersCondition RelaxedServiceNameValidation SELinuxMount StorageVersionMigrator
+  WatchCacheInitializationPostStartHook`,
   ],
   [
     { stage: 'settled', on: true, locked: true },
     `
-  APIServerTracing AnonymousAuthConfigurableEndpoints AnyVolumeDataSource AuthorizeNodeWithSelectors
-  AuthorizeWithSelectors BtreeWatchCache CPUManagerPolicyOptions CRDValidationRatcheting
-  CSIServiceAccountTokenSecrets ConsistentListFromCache CustomResourceFieldSelectors DRAAdminAccess
-  DeclarativeValidation DisableAllocatorDualWrite DynamicResourceAllocation ExecProbeTimeout
+  CPUManagerPolicyOptions CRDValidationRatcheting CSIServiceAccountTokenSecrets CustomResourceFieldSelectors
+  DRAAdminAccess DeclarativeValidation DisableAllocatorDualWrite DynamicResourceAllocation ExecProbeTimeout
   ExternalServiceAccountTokenSigner ImageMaximumGCAge ImageVolume InOrderInformers InPlacePodVerticalScaling
-  JobBackoffLimitPerIndex JobManagedBy JobPodReplacementPolicy JobSuccessPolicy KubeletCgroupDriverFromCRI
-  KubeletFineGrainedAuthz KubeletPSI KubeletPodResourcesDynamicResources KubeletPodResourcesGet KubeletTracing
-  LogarithmicScaleDown MatchLabelKeysInPodAffinity MultiCIDRServiceAllocator MutableCSINodeAllocatableCount
-  NFTablesProxyMode NodeInclusionPolicyInPodTopologySpread NodeLogQuery NodeSwap OrderedNamespaceDeletion
-  PodLifecycleSleepAction PodLifecycleSleepActionAllowZero PodObservedGenerationTracking PodSchedulingReadiness
-  PreferSameTrafficDistribution ProcMountType RecoverVolumeExpansionFailure RecursiveReadOnlyMounts
-  RelaxedDNSSearchValidation RelaxedEnvironmentVariableValidation ResilientWatchCacheInitialization
-  RetryGenerateName SELinuxChangePolicy SELinuxMountReadWriteOncePod SchedulerQueueingHints
-  SeparateTaintEvictionController ServiceAccountTokenJTI ServiceAccountTokenNodeBinding
-  ServiceAccountTokenNodeBindingValidation ServiceAccountTokenPodNodeInfo SidecarContainers
-  StreamingCollectionEncodingToJSON StreamingCollectionEncodingToProtobuf StructuredAuthenticationConfiguration
+  JobManagedBy KubeletCgroupDriverFromCRI KubeletFineGrainedAuthz KubeletPSI KubeletPodResourcesDynamicResources
+  KubeletPodResourcesGet KubeletTracing MatchLabelKeysInPodAffinity MultiCIDRServiceAllocator
+  MutableCSINodeAllocatableCount NFTablesProxyMode NodeInclusionPolicyInPodTopologySpread NodeLogQuery NodeSwap
+  PodObservedGenerationTracking PodSchedulingReadiness PreferSameTrafficDistribution ProcMountType
+  RecoverVolumeExpansionFailure RecursiveReadOnlyMounts RelaxedEnvironmentVariableValidation SELinuxChangePolicy
+  SELinuxMountReadWriteOncePod SeparateTaintEvictionController ServiceAccountTokenJTI
+  ServiceAccountTokenNodeBinding ServiceAccountTokenNodeBindingValidation ServiceAccountTokenPodNodeInfo
   SupplementalGroupsPolicy SystemdWatchdog TopologyManagerPolicyOptions UserNamespacesSupport
   VolumeAttributesClass WinDSR WinOverlay`,
   ],
   [
     { stage: 'deprecated', on: true, locked: false },
     `
-  DisableCPUQuotaWithExclusiveCPUs KubeletPodResourcesListUseActivePods ServiceCIDRStatusFieldWiping
-  StorageNamespaceIndex`,
+  DisableCPUQuotaWithExclusiveCPUs KubeProxyIPVS KubeletPodResourcesListUseActivePods
+  ServiceCIDRStatusFieldWiping StorageNamespaceIndex`,
   ],
   [
     { stage: 'deprecated', on: false, locked: false },
@@ -120,29 +124,28 @@ const LISTS: readonly (readonly [gate: Gate, names: string])[] = [
   ],
 ]
 
-/** Gates that v1.37 adds. */
-const ADDED_IN_1_37: typeof LISTS = [
+/** Gates that v1.37 does not have any more, as v1.36 has them. */
+const GONE_IN_1_37: typeof LISTS = [
   [
     { stage: 'alpha', on: false, locked: false },
     `
-  APIServerWebhookAuthenticationToken AtomicWriteVolumeUserFields CompositePodGroup
-  ConsistentListFromCacheSkipTimeoutFallback DRADerivedAttributes DRADeviceCompatibilityGroups
-  DRAOptionalNodeOperations DRAPartitionableDevicesType DefaultPodSysctls EmptyDirVolumeMode EvictionRequestAPI
-  GRPCContainerProbeTLS H2CContainerProbe InPlacePodVerticalScalingMemoryBackedVolumes
-  InPlacePodVerticalScalingSchedulerPreemption InterPodAffinityHostnameFastPath KubeProxyNFTablesLocalhostNodePorts
-  KubeletAllocatedPodsEndpoint NodeLifecycleConditions PodGroupPreemptionPolicy SchedulerPreQueueingHints
-  StatefulSetRecreateStrategy VolumeBindMountOptions`,
+  GangScheduling WorkloadAwarePreemption`,
   ],
   [
     { stage: 'beta', on: true, locked: false },
     `
-  EtcdRangeStream ExcludeAdmissionWebhookVirtualResources HPAGeneration HPAOptimizedSelectorStore
-  HugepageAwareEviction NFTablesNetlink NodeControllerLeaseCircuitBreaker PodLevelResourcesFixDefaulting
-  PodLevelResourcesFixKubeletQOSClass StaleControllerConsistencyHPA WatchListCompression
-  WebhookRoundTripLoadBalancing`,
+  PreventStaticPodAPIReferences`,
   ],
-  [{ stage: 'beta', on: false, locked: false }, 'DRAFractionalCapacityRange'],
-  [{ stage: 'deprecated', on: true, locked: false }, 'KubeProxyIPVS'],
+  [
+    { stage: 'settled', on: true, locked: true },
+    `
+  APIServerTracing AnonymousAuthConfigurableEndpoints AnyVolumeDataSource AuthorizeNodeWithSelectors
+  AuthorizeWithSelectors BtreeWatchCache ConsistentListFromCache JobBackoffLimitPerIndex JobPodReplacementPolicy
+  JobSuccessPolicy LogarithmicScaleDown OrderedNamespaceDeletion PodLifecycleSleepAction
+  PodLifecycleSleepActionAllowZero RelaxedDNSSearchValidation ResilientWatchCacheInitialization
+  RetryGenerateName SchedulerQueueingHints SidecarContainers StreamingCollectionEncodingToJSON
+  StreamingCollectionEncodingToProtobuf StructuredAuthenticationConfiguration`,
+  ],
 ]
 
 /** The gates that a gate depends on: `gate: needed needed`. */
@@ -172,6 +175,7 @@ const NEEDS = `
   DeclarativeValidationBeta: DeclarativeValidation
   DeclarativeValidationTakeover: DeclarativeValidation
   DisableAllocatorDualWrite: MultiCIDRServiceAllocator
+  EventedPLEG: PLEGOnDemandRelist
   ExtendWebSocketsToKubelet: NodeDeclaredFeatures
   GangScheduling: GenericWorkload
   GracefulNodeShutdownBasedOnPodPriority: GracefulNodeShutdown
@@ -186,7 +190,6 @@ const NEEDS = `
   KubeletAllocatedPodsEndpoint: InPlacePodVerticalScaling
   MatchLabelKeysInPodTopologySpreadSelectorMerge: MatchLabelKeysInPodTopologySpread
   NodeControllerLeaseCircuitBreaker: AtomicFIFO
-  PodCertificateRequest: AuthorizeNodeWithSelectors
   PodGroupPreemptionPolicy: GenericWorkload
   PodLevelResourceManagers: PodLevelResources
   PodLevelResourcesFixDefaulting: PodLevelResources
@@ -203,8 +206,6 @@ const NEEDS = `
   StaleControllerConsistencyReplicaSet: AtomicFIFO
   StaleControllerConsistencyStatefulSet: AtomicFIFO
   StorageVersionAPI: APIServerIdentity
-  StructuredAuthenticationConfigurationEgressSelector: StructuredAuthenticationConfiguration
-  StructuredAuthenticationConfigurationJWKSMetrics: StructuredAuthenticationConfiguration
   TopologyAwareWorkloadScheduling: GenericWorkload
   UnknownVersionInteroperabilityProxy: APIServerIdentity
   UserNamespacesHostNetworkSupport: NodeDeclaredFeatures UserNamespacesSupport
@@ -217,7 +218,7 @@ let gates: ReadonlyMap<string, Gate> | undefined
 /** Every gate by name. The lists are parsed at the first call. */
 export function knownGates(): ReadonlyMap<string, Gate> {
   gates ??= new Map(
-    [...LISTS, ...ADDED_IN_1_37].flatMap(([gate, names]) =>
+    [...LISTS, ...GONE_IN_1_37].flatMap(([gate, names]) =>
       names
         .trim()
         .split(/\s+/)

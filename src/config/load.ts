@@ -14,7 +14,7 @@ import { completeDefaults, completeModes, keepBlockOfMode } from './complete.ts'
 import { compareInOrder, decodeError, isInternal, kindError } from './decode-error.ts'
 import { type ConfigurationDocument, MAX_REPORTED, type Path, parseConfigurationDocument } from './document.ts'
 import { ineffectiveFields } from './changes.ts'
-import { gateError, unknownGates } from './gates.ts'
+import { gateError, IPVS_GATE, refusesIpvs, unknownGates } from './gates.ts'
 import { API_VERSION, DOCUMENT, type GoType, KIND, readDocument } from './schema.ts'
 import type { KubeProxyConfiguration, UncheckedConfiguration } from './types.ts'
 import { type RuleViolation, validateConfiguration, validateLogging } from './validate.ts'
@@ -23,7 +23,7 @@ import { valueAt } from './values.ts'
 /**
  * One problem says why there is no configuration; its message is that of kube-proxy, stage first. Codes: `config-decode`,
  * `config-gates`, `config-logging`, `config-invalid`, `config-unreadable`; codes of warnings: `config-unknown-field`,
- * `config-duplicate-field`, `config-more-documents`, `config-unknown-gate`, `config-no-effect`.
+ * `config-duplicate-field`, `config-more-documents`, `config-unknown-gate`, `config-ipvs-gate`, `config-no-effect`.
  */
 export interface Refused {
   readonly errors: readonly Problem[]
@@ -72,7 +72,10 @@ export function decodeConfiguration(text: string, source: string): DecodedConfig
     return undecodable(source, error)
   }
   return {
-    configuration: keepBlockOfMode(completeDefaults(readDocument(shaped.data))),
+    configuration: {
+      ...keepBlockOfMode(completeDefaults(readDocument(shaped.data))),
+      ...(hasOwnBlock(document.value) ? { kubeIPVSGiven: true } : {}),
+    },
     warnings: [
       ...unknown.slice(0, MAX_REPORTED).map((path) => unknownFieldWarning(path, document, source)),
       ...moreDocuments(document.others.length, source),
@@ -80,6 +83,11 @@ export function decodeConfiguration(text: string, source: string): DecodedConfig
     ],
     lenient: strictError(document, unknown),
   }
+}
+
+/** Whether the file has the block that only this program has. */
+function hasOwnBlock(value: unknown): boolean {
+  return (valueAt(value, ['kubeIPVS']) ?? null) !== null
 }
 
 function moreDocuments(others: number, source: string): readonly Problem[] {
@@ -119,11 +127,20 @@ export function checkConfiguration(configuration: UncheckedConfiguration, source
   const logging = validateLogging(configuration)
   if (logging.length > 0) return refuse('config-logging', source, `initialize logging: ${aggregate(logging)}`)
   const violations = validateConfiguration(configuration)
-  if (violations.length > 0) return refuse('config-invalid', source, `failed validate: ${aggregate(violations)}`)
+  if (violations.length > 0) {
+    const refused = refuse('config-invalid', source, `failed validate: ${aggregate(violations)}`)
+    return configuration.mode === 'ipvs' && refusesIpvs(configuration)
+      ? { ...refused, advice: IPVS_GATE_ADVICE }
+      : refused
+  }
   if (!hasKnownWords(configuration)) return refuse('config-mode', source, modeError(configuration.mode))
   return {
     configuration,
-    warnings: [...unknownGateWarnings(configuration, source), ...noEffect(configuration, source)],
+    warnings: [
+      ...unknownGateWarnings(configuration, source),
+      ...ipvsGateWarnings(configuration, source),
+      ...noEffect(configuration, source),
+    ],
   }
 }
 
@@ -136,6 +153,16 @@ export function unknownGateWarnings({ featureGates }: UncheckedConfiguration, so
     message: `unknown feature gate, ignored${guess === undefined ? '' : ` (did you mean ${guess}?)`}`,
   }))
 }
+
+/** A warning where KubeProxyIPVS is false, and ipvs mode starts all the same. */
+function ipvsGateWarnings({ mode, featureGates }: UncheckedConfiguration, source: string): readonly Problem[] {
+  if (mode !== 'ipvs' || featureGates[IPVS_GATE] !== false) return []
+  const message =
+    'ipvs mode starts although it is false, because kubeIPVS is configured and this program is the IPVS proxy'
+  return [{ code: 'config-ipvs-gate', subject: source, field: `featureGates.${IPVS_GATE}`, message }]
+}
+
+const IPVS_GATE_ADVICE = `The feature gate ${IPVS_GATE} is false, which says that this node is to have no IPVS. Remove it, or write a block kubeIPVS, which may be empty, into the configuration.`
 
 function noEffect(configuration: KubeProxyConfiguration, source: string): readonly Problem[] {
   const fields = ineffectiveFields(configuration, defaultDocument())

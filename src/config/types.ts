@@ -60,6 +60,10 @@ interface Spelling {
   }
   /** Given as a flag, where '' is not the same as none. */
   readonly clusterCIDRGiven?: boolean
+  /** The file has a block kubeIPVS, even an empty one; without a file, a flag of it was given. So the configuration is for this program. */
+  readonly kubeIPVSGiven?: boolean
+  /** Neither the file nor a flag says which mode. */
+  readonly modeIsDefault?: boolean
 }
 
 /** A configuration to run with. */

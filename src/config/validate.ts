@@ -1,5 +1,5 @@
 /**
- * Rules of a configuration beyond its shape, in kube-proxy's order and words (recorded from v1.36). Rules of single values are
+ * Rules of a configuration beyond its shape, in kube-proxy's order and words (recorded from v1.37). Rules of single values are
  * in the table of fields; here are their order, kube-proxy's internal names of the fields, and the rules between fields.
  */
 import { quote } from '../values/quote.ts'
@@ -8,7 +8,7 @@ import { parseCidr } from '../values/cidr.ts'
 import { formatDuration } from '../values/duration.ts'
 import { NODE_PORT_WORDS } from '../service/node-addresses.ts'
 import { FIELDS } from './fields.ts'
-import { gate } from './gates.ts'
+import { gate, refusesIpvs } from './gates.ts'
 import { splitHostPort } from './go-text.ts'
 import { isZeroQuantity } from './quantity.ts'
 import type { FieldPath, UncheckedConfiguration } from './types.ts'
@@ -25,7 +25,7 @@ const ROOT = 'KubeProxyConfiguration'
 /** The modes of kube-proxy on Linux; `load.ts` refuses the one that kube-ipvs does not have. */
 const MODES: readonly string[] = ['iptables', 'ipvs', 'nftables']
 const LOCAL_MODES = [...FIELDS.detectLocalMode.words, '']
-const NEWER_MINOR = /^1\.(3[6-9]|[4-9]\d)$/
+const NEWER_MINOR = /^1\.(3[7-9]|[4-9]\d)$/
 const CIDR_PAIR =
   'must be a either a single CIDR or dual-stack pair of CIDRs (e.g. [10.100.0.0/16, fde4:8dba:82e1::/48]'
 const CIDR_BLOCK = 'must be a valid CIDR block (e.g. 10.100.0.0/16 or fde4:8dba:82e1::/48)'
@@ -48,7 +48,7 @@ export function validateConfiguration(configuration: UncheckedConfiguration): re
     ...(mode === 'nftables' ? check('nftables.masqueradeBit', 'KubeProxyNFTablesConfiguration.MasqueradeBit') : []),
     ...CONNTRACK_NAMES.flatMap(([path, name]) => check(path, `${LINUX}.KubeProxyConntrackConfiguration.${name}`)),
     ...check('oomScoreAdj', `${LINUX}.OOMScoreAdj`),
-    ...modeRules(mode),
+    ...modeRules(configuration),
     ...check('clientConnection.burst', 'ClientConnection.Burst'),
     ...check('configSyncPeriod', 'ConfigSyncPeriod'),
     ...periodRules(configuration),
@@ -127,9 +127,11 @@ function wordRules(configuration: UncheckedConfiguration, path: FieldPath): Rule
   return [{ path: `${ROOT}.${path}`, reason }]
 }
 
-function modeRules(mode: string): RuleViolation[] {
-  if (MODES.includes(mode)) return []
-  const reason = 'must be iptables, ipvs, nftables or blank (blank means the best-available proxy [currently iptables])'
+function modeRules(configuration: UncheckedConfiguration): RuleViolation[] {
+  const { mode } = configuration
+  const modes = refusesIpvs(configuration) ? MODES.filter((one) => one !== 'ipvs') : MODES
+  if (modes.includes(mode)) return []
+  const reason = `must be ${modes.join(', ')} or blank (blank means the best-available proxy [currently iptables])`
   return [invalid('Mode.ProxyMode', mode, reason)]
 }
 

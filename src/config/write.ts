@@ -4,6 +4,7 @@
  */
 import { parse } from 'yaml'
 import { formatDuration } from '../values/duration.ts'
+import { refusesIpvs } from './gates.ts'
 import { API_VERSION, GIVEN_EMPTY, KIND } from './schema.ts'
 import type { FieldPath, UncheckedConfiguration } from './types.ts'
 import { FIELD_PATHS, fieldAt, isDuration, valueOf, withValueAt } from './values.ts'
@@ -13,7 +14,10 @@ export function toV1alpha1(configuration: UncheckedConfiguration): Readonly<Reco
   let written: object = { apiVersion: API_VERSION, kind: KIND }
   for (const path of FIELD_PATHS)
     if (isWritten(configuration, path)) written = withValueAt(written, path.split('.'), writeValue(configuration, path))
-  return { ...written }
+  // Without the block a reader of the written file would refuse ipvs mode.
+  const { kubeIPVSGiven, featureGates } = configuration
+  const keepsBlock = kubeIPVSGiven === true && refusesIpvs({ featureGates })
+  return { ...(keepsBlock ? { kubeIPVS: {} } : {}), ...written }
 }
 
 function isWritten(configuration: UncheckedConfiguration, path: FieldPath): boolean {

@@ -13,11 +13,11 @@ export const VERSION: string = manifest.version
 
 /** The release of kube-proxy whose flags, configuration, messages and metrics this program has. */
 export const KUBE_PROXY_RELEASE = {
-  version: 'v1.36.3',
+  version: 'v1.37.2',
   major: '1',
-  minor: '36',
+  minor: '37',
   /** `show-hidden-metrics-for-version` accepts only this one. */
-  previousMinorVersion: '1.35',
+  previousMinorVersion: '1.36',
 } as const
 
 /** The annotations of a Service that are read; all others are dropped where the object is parsed. */

@@ -60,7 +60,7 @@ test('parseCommandLine reads flags as pflag does', () => {
     ],
     [['--version'], 'run', { version: 'true' }],
     [['--version=raw'], 'run', { version: 'raw' }],
-    [['--version=v1.36.3-x'], 'run', { version: 'v1.36.3-x' }],
+    [['--version=v1.37.2-x'], 'run', { version: 'v1.37.2-x' }],
     [['-o', 'json', '-h'], 'run', { output: 'json', help: true }],
     [['--help', 'foo'], 'run', { help: true }],
     [['', '--once', ''], 'run', { once: true }],
@@ -148,7 +148,7 @@ test('parseCommandLine reports one mistake in the words of kube-proxy', () => {
     [
       ['--version=v1.2.3'],
       1,
-      'invalid argument "v1.2.3" for "--version" flag: version "v1.2.3" must match major/minor/patch of default version "v1.36.3"',
+      'invalid argument "v1.2.3" for "--version" flag: version "v1.2.3" must match major/minor/patch of default version "v1.37.2"',
     ],
     [['difff'], 1, '"kube-ipvs" does not take any arguments, got ["difff"]'],
     [['--', 'status'], 1, '"kube-ipvs" does not take any arguments, got ["status"]'],

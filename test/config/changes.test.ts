@@ -27,7 +27,7 @@ const IN_BOTH: readonly Row[] = [
   [{ iptables: { masqueradeBit: 15 } }, 'restart', ['iptables.masqueradeBit']],
   [{ ipvs: { excludeCIDRs: ['10.0.0.0/8'] } }, 'restart', ['ipvs.excludeCIDRs']],
   [{ winkernel: { networkName: 'x' } }, 'withoutEffect', ['winkernel.networkName']],
-  [{ showHiddenMetricsForVersion: '1.35' }, 'withoutEffect', ['showHiddenMetricsForVersion']],
+  [{ showHiddenMetricsForVersion: '1.36' }, 'withoutEffect', ['showHiddenMetricsForVersion']],
   [{ featureGates: { WatchList: false } }, 'withoutEffect', ['featureGates.WatchList']],
   [{ featureGates: { AllowServiceExternalIPs: false } }, 'restart', ['featureGates.AllowServiceExternalIPs']],
   [{ featureGates: { AllBeta: false } }, 'restart', ['featureGates.AllBeta']],

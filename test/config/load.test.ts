@@ -19,7 +19,7 @@ import {
   nodeName,
   withFlagsForFile,
 } from '../../src/config/complete.ts'
-import { toV1alpha1 } from '../../src/config/write.ts'
+import { toV1alpha1, toYaml } from '../../src/config/write.ts'
 
 const HEAD = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n'
 
@@ -67,8 +67,25 @@ test('loadConfiguration reports the line, the field and the probably intended na
     ],
     [
       `${HEAD}mode: ipvs\nfeatureGates: {KubeProxyIPVS: false}\n`,
-      'config-no-effect c.yaml -: without effect here: featureGates.KubeProxyIPVS',
+      'config-invalid c.yaml -: failed validate: KubeProxyConfiguration.Mode.ProxyMode: Invalid value: "ipvs": must be iptables, nftables or blank (blank means the best-available proxy [currently iptables])',
     ],
+    [
+      `${HEAD}mode: ipvs\nkubeIPVS: null\nfeatureGates: {KubeProxyIPVS: false}\n`,
+      'config-invalid c.yaml -: failed validate: KubeProxyConfiguration.Mode.ProxyMode: Invalid value: "ipvs": must be iptables, nftables or blank (blank means the best-available proxy [currently iptables])',
+    ],
+    [
+      `${HEAD}mode: bogus\nfeatureGates: {KubeProxyIPVS: false}\n`,
+      'config-invalid c.yaml -: failed validate: KubeProxyConfiguration.Mode.ProxyMode: Invalid value: "bogus": must be iptables, nftables or blank (blank means the best-available proxy [currently iptables])',
+    ],
+    ...['{}', '{fallback: none}'].map((block): readonly [string, string] => [
+      `${HEAD}mode: ipvs\nkubeIPVS: ${block}\nfeatureGates: {KubeProxyIPVS: false}\n`,
+      'config-ipvs-gate c.yaml featureGates.KubeProxyIPVS: ipvs mode starts although it is false, because kubeIPVS is configured and this program is the IPVS proxy',
+    ]),
+    [`${HEAD}mode: iptables\nfeatureGates: {KubeProxyIPVS: false}\n`, 'none'],
+    [`${HEAD}mode: iptables\nkubeIPVS: {}\nfeatureGates: {KubeProxyIPVS: false}\n`, 'none'],
+    // None of these sets the gate, whatever its default becomes in 1.40.
+    [`${HEAD}mode: ipvs\n`, 'none'],
+    [`${HEAD}mode: ipvs\nfeatureGates: {AllBeta: false, AllAlpha: false}\n`, 'none'],
     [
       `${HEAD}featureGates: {NFTablesNetlink: false}\n`,
       'config-no-effect c.yaml -: without effect here: featureGates.NFTablesNetlink',
@@ -105,6 +122,33 @@ test('loadConfiguration reports the line, the field and the probably intended na
     ],
   ]
   for (const [text, expected] of rows) assert.equal(firstProblem(text), expected, text)
+})
+
+test('a written configuration keeps the block kubeIPVS where the gate KubeProxyIPVS depends on it', () => {
+  const written = (block: string): boolean => {
+    const loaded = loadConfiguration(
+      `${HEAD}mode: ipvs\nkubeIPVS: ${block}\nfeatureGates: {KubeProxyIPVS: false}\n`,
+      'c.yaml',
+    )
+    assert.ok('configuration' in loaded)
+    const text = toYaml(toV1alpha1(loaded.configuration))
+    return 'configuration' in loadConfiguration(text, 'written.yaml')
+  }
+  assert.deepEqual(['{}', '{fallback: none}', '{drainDeadline: 5s}'].map(written), [true, true, true])
+  const ours = loadConfiguration(`${HEAD}mode: ipvs\nkubeIPVS: {}\n`, 'c.yaml')
+  assert.ok('configuration' in ours && !('kubeIPVS' in toV1alpha1(ours.configuration)))
+})
+
+test('a flag of kubeIPVS counts as its block for the gate KubeProxyIPVS, but not beside a file', () => {
+  const check = (flags: ConfigurationFlags): boolean =>
+    'configuration' in checkConfiguration(completeModes(configurationFromFlags(defaultDocument(), flags)), 'flags')
+  const off = { mode: 'ipvs', featureGates: { KubeProxyIPVS: false } }
+  assert.equal(check(off), false)
+  assert.equal(check({ ...off, 'kubeIPVS.fallback': 'none' }), true)
+  const decoded = decodeConfiguration(`${HEAD}mode: ipvs\nfeatureGates: {KubeProxyIPVS: false}\n`, 'c.yaml')
+  assert.ok('configuration' in decoded)
+  const beside = withFlagsForFile(decoded.configuration, { 'kubeIPVS.fallback': 'none' })
+  assert.ok('errors' in checkConfiguration(beside, 'c.yaml'))
 })
 
 test('loadConfiguration keeps the last of two values and drops unknown fields', () => {

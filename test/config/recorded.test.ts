@@ -1,4 +1,4 @@
-/** Configurations that were given to kube-proxy 1.36, compared with what it wrote, warned of or refused. */
+/** Configurations that were given to kube-proxy 1.37, compared with what it wrote, warned of or refused. */
 import assert from 'node:assert/strict'
 import { readFileSync, readdirSync } from 'node:fs'
 import { test } from 'node:test'
@@ -47,7 +47,12 @@ test('checkConfiguration and toV1alpha1 refuse, warn of and write configurations
   )
   assert.ok(recorded.cases.length > 100)
   // `npm run test:surfaces` checks what these do instead.
-  const deviating = new Set(readSurfaceDeviations().map((deviation) => deviation.case))
+  const deviating = new Set(
+    readSurfaceDeviations()
+      // Those that only add a line to the log have the same result.
+      .filter(({ instead }) => /^(?:-|exit code|written)/m.test(instead))
+      .map((deviation) => deviation.case),
+  )
   for (const { group, name, config, error, warning, written } of recorded.cases)
     await t.test(`${group}: ${name}`, () => {
       const expected = {

@@ -107,6 +107,11 @@ const REFUSED: Readonly<Record<string, readonly object[]>> = {
     { logging: { flushFrequency: '-5s' } },
     { logging: { options: { json: { infoBufferSize: '4Ki' } } } },
   ],
+  'ipvs mode beside the gate that refuses it': [
+    { featureGates: { KubeProxyIPVS: false } },
+    { featureGates: { KubeProxyIPVS: false }, kubeIPVS: null },
+    { featureGates: { KubeProxyIPVS: false }, mode: 'wrong' },
+  ],
   'several mistakes': [
     { oomScoreAdj: 5000, bindAddress: 'x', ipvs: { excludeCIDRs: ['a', 'b'] }, mode: 'wrong' },
     { mode: 'ipvs', iptables: { masqueradeBit: 40 }, conntrack: { min: -1 }, detectLocalMode: 'BridgeInterface' },
@@ -134,6 +139,10 @@ const ACCEPTED: readonly object[] = [
   { logging: { options: { json: null, text: null } } },
   {},
   { mode: '' },
+  { featureGates: { KubeProxyIPVS: true } },
+  { featureGates: { KubeProxyIPVS: false }, mode: 'iptables' },
+  { featureGates: { KubeProxyIPVS: false }, kubeIPVS: {} },
+  { featureGates: { KubeProxyIPVS: false }, kubeIPVS: { fallback: 'none' } },
   { apiVersion: API_VERSION, kind: KIND, mode: 'iptables', iptables: { syncPeriod: '1s' } },
   { oomScoreAdj: -1000, conntrack: { maxPerCore: 0, min: 3_000_000, tcpEstablishedTimeout: null, udpTimeout: '0s' } },
   { ipvs: { syncPeriod: '0s', minSyncPeriod: '0', excludeCIDRs: null, tcpTimeout: '1h2m3.5s' } },
@@ -151,7 +160,7 @@ const ACCEPTED: readonly object[] = [
     logging: { options: { text: { splitStream: true } } },
   },
   {
-    showHiddenMetricsForVersion: '1.35',
+    showHiddenMetricsForVersion: '1.36',
     kubeIPVS: { allowedExternalIPs: [], fallback: 'none', maxFrontendsPerService: 1 },
   },
 ]
