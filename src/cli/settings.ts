@@ -96,7 +96,6 @@ async function complete(flags: FlagValues, writeLine: WriteLine): Promise<Omit<D
       fields: { err: lenient },
       format: 'text',
     })
-  if (configuration.mode === '') writeLine({ level: 'info', message: 'Using iptables proxy', format: 'text' })
   const blank = nameError(flags)
   if (blank !== undefined) throw new CodedError('config-invalid', `failed complete: ${blank}`)
   return { configuration: completeModes(configuration), warnings }

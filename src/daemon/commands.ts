@@ -21,6 +21,7 @@ import { assembleProxy } from './daemon.ts'
 import { FirstLists, listOnce } from './first-lists.ts'
 import { FollowedNode, frontendSettingsOf } from './followed-node.ts'
 import { chooseSources, execPluginRunner, type SourceSettings } from './sources.ts'
+import { NO_MODE } from './start-log.ts'
 
 /** `diff` waits this long for the source to list. */
 const LIST_MS = 30_000
@@ -161,6 +162,7 @@ export async function frontendNames(options: FrontendNamesOptions): Promise<Read
 export async function initializeOnly(configuration: KubeProxyConfiguration, log: Log): Promise<void> {
   const problems = new ProblemLog(log)
   requireNetAdmin()
+  if (configuration.modeIsDefault === true) log.error(NO_MODE)
   log.info(`Using ${configuration.mode} Proxier`)
   const { localhostNodePorts } = configuration.iptables
   const signal = deadlineSignal(INITIALIZE_MS, 'preparing the node')

@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { KubeProxyConfiguration } from '../config/types.ts'
-import { annotationWithoutEffect, fellBack, proxyStarting } from '../events/event-objects.ts'
+import { annotationWithoutEffect, fellBack, modeIsDefault, proxyStarting } from '../events/event-objects.ts'
 import type { Events } from '../events/event-recorder.ts'
 import type { LocalCounts } from '../metrics/local-counts.ts'
 import { RequestCounts } from '../metrics/request-counts.ts'
@@ -38,7 +38,7 @@ import { type PreparedProxy, RunningProxy } from './running-proxy.ts'
 import { ServiceEvents } from './service-events.ts'
 import { SharedSource } from './shared-source.ts'
 import { chooseSources } from './sources.ts'
-import { logMode, logStart } from './start-log.ts'
+import { logMode, logStart, NO_MODE } from './start-log.ts'
 
 const now = (): number => performance.now()
 
@@ -133,7 +133,10 @@ export async function runDaemon(options: DaemonOptions): Promise<DaemonEnd> {
 
   // What follows a start.
   options.onHangup(() => running.askKernel())
-  if (!once) events.record(proxyStarting(nodeName))
+  if (!once) {
+    if (configuration.modeIsDefault === true) events.record(modeIsDefault(nodeName, NO_MODE))
+    events.record(proxyStarting(nodeName))
+  }
   void passes.complete.then(() => growSparingly(log, () => collections.open()))
   if (!once && options.configurationFile !== undefined) {
     const file = options.configurationFile

@@ -28,10 +28,19 @@ export function logStart(configuration: KubeProxyConfiguration, families: readon
   })
 }
 
+/**
+ * kube-proxy's error where nobody has chosen a mode. It is true of this program too: an operator who means iptables mode has to say so, or the
+ * file means another mode in another release.
+ */
+export const NO_MODE =
+  "No kube-proxy mode specified: defaulting to 'iptables'. Note that in Kubernetes 1.40 the default mode will switch to 'nftables'. If you wish to continue using 'iptables' mode, you must explicitly specify 'mode: iptables' in the kube-proxy config file, or '--proxy-mode iptables' on the kube-proxy command line."
+
+type ModeConfiguration = Pick<KubeProxyConfiguration, 'mode' | 'modeIsDefault' | 'ipvs' | 'iptables'>
+
 /** Logs what a mode is configured to do. */
 export function logMode(
   mode: ProxyMode,
-  configuration: Pick<KubeProxyConfiguration, 'mode' | 'ipvs' | 'iptables'>,
+  configuration: ModeConfiguration,
   families: readonly IpFamily[],
   log: Log,
 ): void {
@@ -42,11 +51,8 @@ export function logMode(
 /** kube-proxy writes everything at least once an hour. */
 const FULL_SYNC_MS = 3_600_000
 
-function logIptablesMode(
-  configuration: Pick<KubeProxyConfiguration, 'mode' | 'ipvs' | 'iptables'>,
-  families: readonly IpFamily[],
-  log: Log,
-): void {
+function logIptablesMode(configuration: ModeConfiguration, families: readonly IpFamily[], log: Log): void {
+  if (configuration.modeIsDefault === true) log.error(NO_MODE)
   log.info('Using iptables Proxier')
   const { syncPeriodMs, minSyncPeriodMs } = periodsOf(configuration)
   const [syncPeriod, minSyncPeriod] = [syncPeriodMs, minSyncPeriodMs].map(formatDuration)

@@ -1,5 +1,5 @@
 /**
- * Events of events.k8s.io/v1 as kube-proxy 1.36 writes them: the objects, and the requests that create and repeat them. Names,
+ * Events of events.k8s.io/v1 as kube-proxy 1.37 writes them: the objects, and the requests that create and repeat them. Names,
  * reasons, actions and notes are exactly kube-proxy's, because operators and alerts search for them; so are the missing fields (the
  * UID of the Node, an empty note).
  */
@@ -66,6 +66,12 @@ const MAX_NOTE = 1024
 export function proxyStarting(nodeName: string): Occurrence {
   const regarding = { kind: 'Node', name: nodeName, apiVersion: 'v1' }
   return { regarding, type: 'Normal', reason: 'Starting', action: 'StartKubeProxy', note: '' }
+}
+
+/** The proxy of this node runs in iptables mode because nobody has chosen a mode. */
+export function modeIsDefault(nodeName: string, note: string): Occurrence {
+  const regarding = { kind: 'Node', name: nodeName, apiVersion: 'v1' }
+  return { regarding, type: 'Warning', reason: 'KubeProxyDefaultMode', action: 'StartKubeProxy', note }
 }
 
 /** The proxy of this node runs in iptables mode because the kernel cannot do ipvs mode. kube-proxy has no such Event. */

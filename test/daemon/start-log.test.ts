@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { defaultConfiguration } from '../../src/config/load.ts'
+import { completeModes } from '../../src/config/complete.ts'
+import { defaultConfiguration, defaultDocument } from '../../src/config/load.ts'
 import type { KubeProxyConfiguration } from '../../src/config/types.ts'
-import { logNode } from '../../src/daemon/start-log.ts'
+import { logMode, logNode, NO_MODE } from '../../src/daemon/start-log.ts'
 import type { FamilySupport } from '../../src/node/families.ts'
 import { recordingLog } from '../support/recording-log.ts'
 
@@ -64,6 +65,23 @@ test('logNode returns an error where the primary family is not served', () => {
       `${bindAddress} ${nodeIps.join()}`,
     )
   assert.equal(logged(DISABLED, ['fd00::1'], { bindAddress: '10.0.0.1' }).error, undefined)
+})
+
+test('logMode logs an error where nobody has chosen the mode, and none where iptables mode is chosen or a fallback', () => {
+  const messages = (configuration: KubeProxyConfiguration): readonly string[] => {
+    const log = recordingLog(0)
+    logMode('iptables', configuration, ['IPv4'], log)
+    return log.lines.map(({ level, message }) => `${level} ${message}`)
+  }
+  const { modeIsDefault } = completeModes(defaultDocument())
+  assert.equal(modeIsDefault, true)
+  assert.deepEqual(messages({ ...defaultConfiguration('iptables'), modeIsDefault }), [
+    `error ${NO_MODE}`,
+    'info Using iptables Proxier',
+  ])
+  assert.deepEqual(messages(defaultConfiguration('iptables')), ['info Using iptables Proxier'])
+  assert.deepEqual(messages(defaultConfiguration('ipvs')), ['info Using iptables Proxier'])
+  assert.match(NO_MODE, /^No kube-proxy mode specified: defaulting to 'iptables'\. Note that in Kubernetes 1\.40 /)
 })
 
 test('logNode logs what is doubtful and returns an error where kube-proxy ends', () => {

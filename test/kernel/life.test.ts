@@ -212,6 +212,33 @@ describe('the Node', () => {
   })
 })
 
+describe('a start without a mode', () => {
+  it('is one in iptables mode that an error and an Event of kube-proxy 1.37 speak of', async () => {
+    bench = new Workbench({}, { mode: '' })
+    bench.startOnApi(bench.kubeconfig(await server.listen()))
+    await eventually(() => assert.equal(server.events.objects.size, 2))
+    const events = [...server.events.objects.values()] as Record<string, unknown>[]
+    const note = "No kube-proxy mode specified: defaulting to 'iptables'. "
+    assert.deepEqual(
+      events.map(({ reason, type, action, note: text = '' }) => [
+        reason,
+        type,
+        action,
+        String(text).slice(0, note.length),
+      ]),
+      [
+        ['KubeProxyDefaultMode', 'Warning', 'StartKubeProxy', note],
+        ['Starting', 'Normal', 'StartKubeProxy', ''],
+      ],
+    )
+    const said = messages()
+    const place = said.findIndex((message) => message.startsWith(note))
+    assert.ok(place >= 0 && said.indexOf('Using iptables Proxier') === place + 1, said.join('\n'))
+    assert.match(bench.log, /^E.*No kube-proxy mode specified: .* in Kubernetes 1\.40 /m)
+    assert.ok(!said.includes('Using iptables proxy'))
+  })
+})
+
 describe('Events', () => {
   it('are those of kube-proxy and no other', async () => {
     const port = 32_123
