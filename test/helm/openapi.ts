@@ -31,7 +31,7 @@ interface Recorded {
 
 const recorded: Recorded = JSON.parse(readFileSync(recordingPath('openapi/kubernetes.json'), 'utf8'))
 
-/** The recorded releases: `v1.36.3`. */
+/** The recorded releases: `v1.37.2`. */
 export const RELEASES = recorded.releases
 
 export interface KubernetesObject {

@@ -20,6 +20,7 @@ const DIFFERENT: Readonly<Record<string, string>> = {
   'cleanup/4': 'cleaned up',
   'cleanup-referenced-chain/3': 'cleaned up',
   'drift-ipset-wrong-parameters/1': 'deviation 36: kube-proxy stops at a set with other parameters',
+  'gate-ipvs-off/1': 'the feature gate refuses ipvs mode',
   'npa-none-match/1': 'deviation 24: without a node port address the health check entry is removed too',
   'sched-bogus/1': 'deviation 37: kube-proxy ends at an unknown scheduler',
 }

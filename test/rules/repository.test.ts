@@ -12,7 +12,7 @@ const NOT_OURS = new Set(['.git', '.cache', 'dist', 'node_modules'])
 /** The folder next to the repository that its founders use, put together so that this file does not name it. */
 const BESIDE = ['..', 'shared'].join('/')
 /** Over each path and content, in order of the paths: only a new recording changes it. */
-const RECORDED = { files: 1859, sha256: '77eadf99a7f6689f77814cc2ccc921e4f18661b50815e44000a1de5ac669cfaf' }
+const RECORDED = { files: 1960, sha256: 'f9a9e298d1ff8e7fde2e81a7ebba39a7a140ee7979c7ced9ba1441e8d39d4c1e' }
 
 /** Paths of all files in a folder of the repository, relative to the repository. */
 function filesIn(folder: string): string[] {

@@ -160,7 +160,7 @@ describe('health checks', () => {
       })
     }
     assert.deepEqual(different, Object.keys(DIFFERENT))
-    assert.equal(answers, 30)
+    assert.equal(answers, 37)
   })
 })
 

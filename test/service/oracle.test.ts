@@ -27,6 +27,7 @@ const DIFFERENT: Readonly<Record<string, string>> = {
   'dup-external-ip-different/5': 'deviation 22: the older Service wins',
   'exclude-cidrs/1': 'foreign virtual servers inside excludeCIDRs stay',
   'exclude-cidrs-own-service/2': 'deviation 39: excludeCIDRs keep an own virtual server too',
+  'gate-ipvs-off/1': 'the feature gate refuses ipvs mode',
   'lb-vip-loopback/2': 'deviation 23: a loopback VIP goes with its Service',
   'policy-both-local-nodeport/1': 'deviation 5: internal policy Local is kept',
   'policy-internal-local-nodeport/1': 'deviation 5: internal policy Local is kept',

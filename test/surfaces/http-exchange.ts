@@ -99,18 +99,26 @@ function joinChunks(bytes: Buffer): Buffer | undefined {
 export function normaliseText(text: string): string {
   // Members of a JSON object have no order.
   if (text.startsWith('{"kubeproxy.config.k8s.io"')) return JSON.stringify(sorted(JSON.parse(text)))
-  return text
-    .replace(/("(?:lastUpdated|currentTime|startTime)":\s*)"\d{4}-[^"]*Z"/g, '$1"<time>"')
-    .replace(/("uptimeSeconds":)\d+/g, '$1<seconds>')
-    .replace(/^(Started|Up|Go version|Binary version|Emulation version|Paths)(: |= | {2})/gm, '$1: ')
-    .replace(/^Started: \w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d UTC \d{4}$/m, 'Started: <time>')
-    .replace(/^Up: \d+ hr \d\d min \d\d sec$/m, 'Up: <time>')
-    .replace(/\b(go|node)\d+\.\d+\.\d+\b/g, '<runtime>')
-    .replace(/^(Binary version: )\S+$/m, '$1<version>')
-    .replace(/("binaryVersion":)"[^"]+"/, '$1"<version>"')
-    .replace(/^([a-z][a-z0-9-]*)(: |= | {2})/gm, '$1: ')
-    .replaceAll(/\bkube-(proxy|ipvs)(?= (statusz|flagz)$)/gm, '<program>')
-    .replaceAll(/("metadata":\{"name":)"kube-(proxy|ipvs)"/g, '$1"<program>"')
+  return (
+    text
+      .replace(/("(?:lastUpdated|currentTime|startTime)":\s*)"\d{4}-[^"]*Z"/g, '$1"<time>"')
+      .replace(/("uptimeSeconds":)\d+/g, '$1<seconds>')
+      // Each process of kube-proxy chooses at random what stands between a name and its value.
+      .replace(/^(Started|Up|Go version|Binary version|Emulation version|Paths)[:=]? {1,2}/gm, '$1: ')
+      .replace(/^Started: \w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d UTC \d{4}$/m, 'Started: <time>')
+      .replace(/^Up: \d+ hr \d\d min \d\d sec$/m, 'Up: <time>')
+      .replace(/\b(go|node)\d+\.\d+\.\d+\b/g, '<runtime>')
+      .replace(/^(Binary version: )\S+$/m, '$1<version>')
+      .replace(/("binaryVersion":)"[^"]+"/, '$1"<version>"')
+      .replace(
+        text.includes(' flagz\n')
+          ? /^(?!\S+ flagz$)([a-z][a-z0-9-]*)(?:[:=] ?| {1,2})/gm
+          : /^([a-z][a-z0-9-]*)(: |= | {2})/gm,
+        '$1: ',
+      )
+      .replaceAll(/\bkube-(proxy|ipvs)(?= (statusz|flagz)$)/gm, '<program>')
+      .replaceAll(/("metadata":\{"name":)"kube-(proxy|ipvs)"/g, '$1"<program>"')
+  )
 }
 
 function sorted(value: unknown): unknown {

@@ -31,6 +31,8 @@ const FILE: Readonly<Record<IpFamily, string>> = { IPv4: 'iptables.txt', IPv6: '
 /** Steps (`case/step family`) whose recorded rules are not what we write for the same objects, and why. */
 const DIFFERENT: Readonly<Record<string, string>> = {
   'drift-ipset-wrong-parameters/1 IPv4': 'deviation 36: kube-proxy stops at a set with other parameters',
+  'gate-ipvs-off/1 IPv4': 'the feature gate refuses ipvs mode',
+  'gate-ipvs-off/1 IPv6': 'the feature gate refuses ipvs mode',
   'mode-switch/3 IPv4': 'deviation 28: kube-proxy leaves the rules of the other mode',
   'mode-switch/3 IPv6': 'deviation 28: kube-proxy leaves the rules of the other mode',
   'sched-bogus/1 IPv4': 'deviation 37: kube-proxy ends at an unknown scheduler',
