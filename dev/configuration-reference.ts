@@ -10,7 +10,7 @@ import { defaultAsText, FIELD_PATHS, fieldAt } from '../src/config/values.ts'
 const INTRODUCTION = `# Configuration
 
 The file of \`--config\` is a KubeProxyConfiguration (\`kubeproxy.config.k8s.io/v1alpha1\`), the file of kube-proxy. kube-ipvs reads
-every field of kube-proxy 1.36; fields under \`kubeIPVS\` are its own, and kube-proxy ignores them with a line in its log.
+every field of kube-proxy 1.37; fields under \`kubeIPVS\` are its own, and kube-proxy ignores them with a line in its log.
 \`--write-config-to FILE\` writes the configuration as it would be used.
 
 Without a file every flag counts. Beside a file, of the flags below only \`--hostname-override\` counts, with the flags of \`logging\`

@@ -10,10 +10,10 @@ import type { FlagValues } from './flags.ts'
 
 export const NEEDS_RIGHTS = 'This takes root, or the capability NET_ADMIN in the network namespace of the host.'
 
-/** What `--version` prints: one line; `raw` also names the release of kube-proxy whose flags and files these are. */
+/** What `--version` prints: one line with the version and the release of kube-proxy that the program follows; `raw` says what that means. */
 export function versionText(kind: 'true' | 'raw'): string {
   return kind === 'true'
-    ? `kube-ipvs v${VERSION}\n`
+    ? `kube-ipvs v${VERSION} (kube-proxy ${KUBE_PROXY_RELEASE.version})\n`
     : `kube-ipvs v${VERSION}, with the flags and the configuration of kube-proxy ${KUBE_PROXY_RELEASE.version}\n`
 }
 

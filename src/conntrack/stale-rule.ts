@@ -1,8 +1,8 @@
 /**
  * Which flows are stale: those to a UDP frontend that are answered by an endpoint that no longer should. Pure. As in
  * kube-proxy, address and port are compared, and a serving endpoint keeps its flows, whatever policy and topology say and even
- * while it terminates; an endpoint that is ready but not serving does not. Unlike in kube-proxy 1.36, a port without any
- * serving endpoint keeps no flow.
+ * while it terminates; an endpoint that is ready but not serving does not. As in kube-proxy 1.37, a port without any
+ * serving endpoint keeps no flow; unlike there, its node port keeps none either.
  */
 import { frontendKey, type FrontendKey, parseFrontendKey, type ServicePort } from '../service/frontends.ts'
 import { familyOf, formatEndpoint } from '../values/address.ts'

@@ -1,5 +1,5 @@
 /**
- * Histograms as plain numbers, so that observing a value allocates nothing, and their bucket bounds. kube-proxy 1.36 has the
+ * Histograms as plain numbers, so that observing a value allocates nothing, and their bucket bounds. kube-proxy 1.37 has the
  * same bounds for its families: dashboards add up the buckets of both programs, so none of these may differ.
  */
 

@@ -1,5 +1,5 @@
 /**
- * The families that every program of Kubernetes has, with the help texts of kube-proxy 1.36 (a test compares them), and their
+ * The families that every program of Kubernetes has, with the help texts of kube-proxy 1.37 (a test compares them), and their
  * values: the process, read from /proc as Prometheus' client for Go reads it, and versions and feature gates. A container may
  * hide parts of /proc; a value that cannot be read is left out.
  * @impure

@@ -1,5 +1,5 @@
 /**
- * The families of kube-proxy 1.36 and of its client for the API server, and their values from our counts. Names, types, labels
+ * The families of kube-proxy 1.37 and of its client for the API server, and their values from our counts. Names, types, labels
  * and help texts are kube-proxy's own, word for word; a test compares them with a recorded page. kube-proxy shows a family with
  * labels only after its first value, so the samples that are there from the start matter too.
  * @impure

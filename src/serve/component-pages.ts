@@ -8,7 +8,7 @@ import type { HttpAnswer, HttpHeader } from './http-answer.ts'
 export interface Component {
   readonly name: string
   readonly version: string
-  /** The release of Kubernetes whose kube-proxy this program emulates: `1.36`. */
+  /** The release of Kubernetes whose kube-proxy this program emulates: `1.37`. */
   readonly emulates: string
   /** `node24.21.0`, where kube-proxy has `go1.26.8`. */
   readonly runtime: string

@@ -96,7 +96,7 @@ export const ALLOWED_WEIGHTS =
 
 /** A weight: a whole number without leading zeros. */
 const WEIGHT = /^[1-9]\d{0,4}$/
-/** The value of a label (apimachinery pkg/util/validation, 1.36), which the name of a zone is. */
+/** The value of a label (apimachinery pkg/util/validation, 1.37), which the name of a zone is. */
 const LABEL_VALUE = /^[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$/
 /** DNS labels separated by dots. */
 const SUBDOMAIN = /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$/

@@ -56,7 +56,7 @@ describe('the code cache', () => {
 
   it('is not needed: the program runs without one, with a damaged one, and in a node that refuses it', async () => {
     const version = nodeSays(entry, '--version')
-    assert.match(version, /^kube-ipvs v\d/)
+    assert.match(version, /^kube-ipvs v\d.* \(kube-proxy v1\.\d+\.\d+\)$/m)
     assert.equal(nodeSays('--no-turbofan', entry, '--version'), version)
     const directory = join(folder, 'without')
     const other = await bundle({ directory, arch: 'sparc' })

@@ -107,7 +107,7 @@ describe('the image', needs('image'), () => {
   it('prints the version under both names', async () => {
     for (const program of ['kube-ipvs', 'kube-proxy']) {
       const { code, output } = await runContainer(pod([`/usr/local/bin/${program}`, '--version']))
-      assert.deepEqual([code, output], [0, `kube-ipvs v${VERSION}\n`])
+      assert.deepEqual([code, output], [0, `kube-ipvs v${VERSION} (kube-proxy ${KUBE_PROXY_RELEASE.version})\n`])
     }
   })
 

@@ -200,7 +200,7 @@ export function timestampMs(value: unknown): number {
 }
 
 /**
- * RFC 1123 label (apimachinery pkg/util/validation, 1.36). The name of a Service is one since KEP-5311; before, it could not begin
+ * RFC 1123 label (apimachinery pkg/util/validation, 1.37). The name of a Service is one since KEP-5311; before, it could not begin
  * with a digit (RFC 1035).
  */
 const LABEL = /^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/

@@ -306,7 +306,7 @@ function refusesStreaming(error: ApiError): boolean {
 }
 
 /**
- * A streaming list that continues as a watch. The queries are those of kube-proxy 1.36, except that lists have no
+ * A streaming list that continues as a watch. The queries are those of kube-proxy 1.37, except that lists have no
  * resourceVersion where kube-proxy asks for 0: a watch cache that is behind may answer 0 with older objects than we have, and
  * older servers ignore `limit` with it.
  */
