@@ -15,6 +15,8 @@ test('parseTarget reads Services, addresses and node ports', () => {
     ['demo/web', { kind: 'service', service: 'demo/web', port: undefined }],
     ['demo/web:http', { kind: 'service', service: 'demo/web', port: 'http' }],
     ['demo/web:80', { kind: 'service', service: 'demo/web', port: '80' }],
+    ['demo/1web', { kind: 'service', service: 'demo/1web', port: undefined }],
+    ['7/42:80', { kind: 'service', service: '7/42', port: '80' }],
     ['kube-system/kube-dns.v2:dns-tcp', { kind: 'service', service: 'kube-system/kube-dns.v2', port: 'dns-tcp' }],
     ['10.96.0.1:80', { kind: 'address', address: '10.96.0.1', port: 80, protocol: undefined }],
     ['10.96.0.1:80/UDP', { kind: 'address', address: '10.96.0.1', port: 80, protocol: 'udp' }],
