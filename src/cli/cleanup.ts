@@ -4,13 +4,13 @@ import { deadlineSignal } from '../node/deadline.ts'
 import { parseCidrs } from '../values/cidr.ts'
 import type { FlagValues } from './flags.ts'
 import { printJson, printText, stderrLog } from './output.ts'
-import { checkSettings } from './settings.ts'
+import { cleanupSettings } from './settings.ts'
 
 const DEADLINE_MS = 60_000
 
 /** Resolves to the exit code: 1 when something could not be removed. */
 export async function cleanup(flags: FlagValues): Promise<number> {
-  const configuration = await checkSettings(flags)
+  const configuration = await cleanupSettings(flags)
   const dryRun = flags.dryRun === true
   const { commands, failures } = await removeEverything({
     excluded: parseCidrs(configuration.ipvs.excludeCIDRs),

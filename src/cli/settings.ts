@@ -61,6 +61,12 @@ export async function checkSettings(flags: FlagValues, writeLine = writeNothing)
   return (await check(flags, writeLine)).configuration
 }
 
+/** The same for a cleanup, which whoever sets the gate KubeProxyIPVS to false needs more than anybody. */
+export async function cleanupSettings(flags: FlagValues): Promise<UncheckedConfiguration> {
+  return (await check(flags, writeNothing, (configuration) => ({ ...configuration, kubeIPVSGiven: true })))
+    .configuration
+}
+
 interface Checked {
   readonly configuration: UncheckedConfiguration
   /** Errors only about the mode. */
@@ -69,8 +75,11 @@ interface Checked {
   readonly format: LogFormat
 }
 
-async function check(flags: FlagValues, writeLine: WriteLine): Promise<Checked> {
-  const { configuration, warnings } = await complete(flags, writeLine)
+type Adjust = (configuration: UncheckedConfiguration) => UncheckedConfiguration
+
+async function check(flags: FlagValues, writeLine: WriteLine, adjust: Adjust = (given) => given): Promise<Checked> {
+  const { configuration: given, warnings } = await complete(flags, writeLine)
+  const configuration = adjust(given)
   const result = checkConfiguration(configuration, flags.config || 'command line')
   const code = 'errors' in result ? result.errors[0]?.code : undefined
   const early = code === 'config-gates' || code === 'config-logging'

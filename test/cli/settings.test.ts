@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test, type TestContext } from 'node:test'
 import { parseCommandLine } from '../../src/cli/command-line.ts'
-import { loadSettings } from '../../src/cli/settings.ts'
+import { cleanupSettings, loadSettings } from '../../src/cli/settings.ts'
 import { formatProblem } from '../../src/values/errors.ts'
 
 const HEAD = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n'
@@ -50,4 +50,22 @@ test('loadSettings names the flags that have no effect beside --config, and only
 test('loadSettings rejects with what to do about a file of another form', async (t) => {
   const file = fileWith(t, 'apiVersion: v1\nkind: ConfigMap\ndata: {}\n')
   await assert.rejects(load('--config', file), { code: 'config-decode', advice: /^The file is the ConfigMap/ })
+})
+
+test('the gate KubeProxyIPVS refuses a start in ipvs mode with its name, and no cleanup', async (t) => {
+  const file = fileWith(
+    t,
+    `${HEAD}mode: ipvs\nfeatureGates: {KubeProxyIPVS: false}\nipvs: {excludeCIDRs: [192.0.2.0/24]}\n`,
+  )
+  await assert.rejects(load('--config', file), {
+    code: 'config-invalid',
+    advice: /^The feature gate KubeProxyIPVS is false,/,
+  })
+  const line = parseCommandLine(['cleanup', '--config', file])
+  assert.ok('flags' in line)
+  assert.deepEqual((await cleanupSettings(line.flags)).ipvs.excludeCIDRs, ['192.0.2.0/24'])
+  const wrong = fileWith(t, `${HEAD}mode: bogus\n`)
+  const other = parseCommandLine(['cleanup', '--config', wrong])
+  assert.ok('flags' in other)
+  await assert.rejects(cleanupSettings(other.flags), { code: 'config-invalid' })
 })
