@@ -8,8 +8,7 @@ import { knownGates } from '../../src/config/known-gates.ts'
 import { loadConfiguration } from '../../src/config/load.ts'
 import { API_VERSION, KIND } from '../../src/config/schema.ts'
 import type { FieldPath } from '../../src/config/types.ts'
-import { KUBE_PROXY_RELEASE } from '../../src/values/well-known.ts'
-import { SOCKET_PATH } from '../../src/config/validate.ts'
+import { HIDDEN_METRICS_RELEASE, SOCKET_PATH } from '../../src/config/validate.ts'
 import { defaultAsText, FIELD_PATHS, fieldAt, isDuration, withValueAt } from '../../src/config/values.ts'
 
 const MODES: readonly ProxyMode[] = ['ipvs', 'iptables']
@@ -49,9 +48,6 @@ export function patterns(): Readonly<Record<'address' | 'cidr' | 'hostPort' | 's
   }
 }
 
-/** What showHiddenMetricsForVersion may say: nothing, the previous minor release, or a release that does not exist yet. */
-const RELEASE = `^(?:|${KUBE_PROXY_RELEASE.previousMinorVersion.replace('.', '[.]')}|1[.](?:3[7-9]|[4-9][0-9]))$`
-
 /** The program's message about a wrong release, as a format with the two places of its value. */
 function refusedRelease(): string {
   const wrong = 'wrong'
@@ -62,7 +58,7 @@ function refusedRelease(): string {
 export function validationDataText(): string {
   const data = {
     comment: 'Generated from src/config/fields.ts; see test/helm/generated.test.ts',
-    patterns: { ...patterns(), release: RELEASE },
+    patterns: { ...patterns(), release: HIDDEN_METRICS_RELEASE },
     texts: { release: refusedRelease() },
     // An empty text is in kube-proxy's own list.
     localModes: [...(fieldAt('detectLocalMode').words ?? []), ''],

@@ -10,6 +10,7 @@
  * kube-proxy's oddities that concern several fields are functions outside the table, in `complete.ts` and `validate.ts`.
  */
 import { field } from './field.ts'
+import { KUBE_PROXY_RELEASE } from '../values/well-known.ts'
 
 const LIVE = { ipvs: 'live', iptables: 'live' } as const
 const RESTART = { ipvs: 'restart', iptables: 'restart' } as const
@@ -363,7 +364,7 @@ export const FIELDS = {
   }),
   showHiddenMetricsForVersion: field('text', '', NO_EFFECT, {
     doc: 'Hidden metrics of a release; no metric is hidden.',
-    ruleText: 'empty, 1.36 or a later release',
+    ruleText: `empty, ${KUBE_PROXY_RELEASE.previousMinorVersion} or a later release`,
     flag: { name: 'show-hidden-metrics-for-version', group: 'unused', value: 'VERSION' },
   }),
   portRange: field('text', '', NO_EFFECT, { doc: 'Has no effect in kube-proxy either.', lostFromFile: true }),

@@ -25,7 +25,14 @@ const ROOT = 'KubeProxyConfiguration'
 /** The modes of kube-proxy on Linux; `load.ts` refuses the one that kube-ipvs does not have. */
 const MODES: readonly string[] = ['iptables', 'ipvs', 'nftables']
 const LOCAL_MODES = [...FIELDS.detectLocalMode.words, '']
-const NEWER_MINOR = /^1\.(3[7-9]|[4-9]\d)$/
+/** A pattern of what showHiddenMetricsForVersion may say: nothing, the previous minor release, or one that may not exist yet. */
+export const HIDDEN_METRICS_RELEASE = releasePattern(KUBE_PROXY_RELEASE)
+
+function releasePattern({ previousMinorVersion, minor }: typeof KUBE_PROXY_RELEASE): string {
+  const [tens, ones] = [Math.floor(Number(minor) / 10), Number(minor) % 10]
+  return `^(?:|${previousMinorVersion.replace('.', '[.]')}|1[.](?:${tens}[${ones}-9]|[${tens + 1}-9][0-9]))$`
+}
+
 const CIDR_PAIR =
   'must be a either a single CIDR or dual-stack pair of CIDRs (e.g. [10.100.0.0/16, fde4:8dba:82e1::/48]'
 const CIDR_BLOCK = 'must be a valid CIDR block (e.g. 10.100.0.0/16 or fde4:8dba:82e1::/48)'
@@ -163,7 +170,7 @@ function hostPort(path: string, text: string): RuleViolation[] {
 }
 
 function hiddenMetrics(version: string): RuleViolation[] {
-  if (version === '' || version === KUBE_PROXY_RELEASE.previousMinorVersion || NEWER_MINOR.test(version)) return []
+  if (new RegExp(HIDDEN_METRICS_RELEASE).test(version)) return []
   const name = 'showHiddenMetricsForVersion'
   const inner = `must be omitted or have the value '${KUBE_PROXY_RELEASE.previousMinorVersion}'; only the previous minor version is allowed`
   return [
