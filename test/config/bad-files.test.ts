@@ -16,7 +16,7 @@ function errorOf(text: string): string {
   return (result.errors[0]?.message ?? '').replace(/^failed complete: failed to decode: /, '')
 }
 
-test('loadConfiguration refuses broken YAML in the words of kube-proxy 1.36.3', () => {
+test('loadConfiguration refuses broken YAML in the words of kube-proxy 1.37.2', () => {
   const rows: readonly (readonly [text: string, error: string])[] = [
     ['mode: ipvs: x\n', 'line 3: mapping values are not allowed in this context'],
     ['  a: b\n', 'line 3: mapping values are not allowed in this context'],
@@ -47,7 +47,7 @@ test('loadConfiguration refuses broken YAML in the words of kube-proxy 1.36.3', 
   for (const [text, error] of rows) assert.equal(errorOf(HEAD + text), `yaml: ${error}`, text)
 })
 
-test('loadConfiguration refuses broken JSON in the words of kube-proxy 1.36.3', () => {
+test('loadConfiguration refuses broken JSON in the words of kube-proxy 1.37.2', () => {
   const rows: readonly (readonly [text: string, error: string])[] = [
     ['{', 'unexpected end of JSON input'],
     ['{"a":nu', "invalid character ' ' in literal null (expecting 'l')"],

@@ -160,7 +160,7 @@ test('loadConfiguration keeps the last of two values and drops unknown fields', 
   assert.equal(result.warnings.length, 2)
 })
 
-test('decodeConfiguration refuses broken values in the words of kube-proxy 1.36.3', () => {
+test('decodeConfiguration refuses broken values in the words of kube-proxy 1.37.2', () => {
   const rows: readonly (readonly [text: string, error: string])[] = [
     [
       'mode: 5\nbindAddress: 5\n',

@@ -1,4 +1,4 @@
-/** Texts as kube-proxy 1.36.3 writes them after a key: `winkernel.networkName` of `--write-config-to`. */
+/** Texts as kube-proxy 1.37.2 writes them after a key: `winkernel.networkName` of `--write-config-to`. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { parseConfigurationDocument } from '../../src/config/document.ts'

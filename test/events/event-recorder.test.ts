@@ -1,5 +1,5 @@
 /**
- * Events over real HTTP: requests compared with those of kube-proxy 1.36.3, and retries when the server refuses Events, is down or
+ * Events over real HTTP: requests compared with those of kube-proxy 1.37.2, and retries when the server refuses Events, is down or
  * loses them. Names and times differ between runs, so their format is checked and they are replaced.
  */
 import assert from 'node:assert/strict'

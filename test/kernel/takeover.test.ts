@@ -1,5 +1,5 @@
 /**
- * A daemon that starts on a kernel that is right already, from an earlier start or from kube-proxy 1.36.3, writes nothing, and
+ * A daemon that starts on a kernel that is right already, from an earlier start or from kube-proxy 1.37.2, writes nothing, and
  * no connection ends.
  */
 import assert from 'node:assert/strict'
@@ -144,7 +144,7 @@ const CONNECTIONS = 1000
 /** Of the requests on each connection. */
 const PERIOD_MS = 2000
 
-describe('a start on what kube-proxy 1.36.3 left', needs('iptables-nft', 'program:gcc'), () => {
+describe('a start on what kube-proxy 1.37.2 left', needs('iptables-nft', 'program:gcc'), () => {
   let cluster: Cluster
   let traffic: ClusterTraffic
   let counted: Counted
