@@ -3,7 +3,7 @@
  * (it was enlarged) until half of the wanted capacity is enough: kube-proxy works with no set of another capacity than its own. The
  * kernel chooses the number of buckets; a set with any other difference is replaced.
  */
-import type { Direction } from '../sync/table.ts'
+import type { TableKind } from '../sync/table.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import {
   CATALOGUE,
@@ -16,7 +16,7 @@ import {
   temporaryName,
 } from './catalogue.ts'
 import { MAX_ENTRIES } from './codec-entry.ts'
-import type { SetEntry, SetEntryOperation, SetOperation, SetParameters } from './types.ts'
+import { entryKey, type SetEntry, type SetEntryOperation, type SetOperation, type SetParameters } from './types.ts'
 
 const SWAP_NAMES: ReadonlyMap<SetName, SetDefinition> = new Map(CATALOGUE.map((set) => [temporaryName(set), set]))
 
@@ -68,15 +68,6 @@ export function diffSet(
   return [{ kind: 'replace-set', name, parameters: { ...desired, maxElements }, replaced: live }]
 }
 
-/** The live set after one successful operation. */
-export function stepSet(op: SetOperation): SetParameters | undefined {
-  return op.kind === 'destroy-set' ? undefined : op.parameters
-}
-
-export function directionOfSet(op: SetOperation): Direction {
-  return op.kind === 'destroy-set' ? 'remove' : 'add'
-}
-
 /** Family of a set of ours, also of a replacement left behind; undefined for a set that is not ours. */
 export function familyOfSet(name: SetName): IpFamily | undefined {
   return (definitionOf(name) ?? SWAP_NAMES.get(name))?.family
@@ -105,6 +96,17 @@ function formatCreate(name: SetName, parameters: SetParameters): string {
   return `ipset create ${name} ${type} family ${inet} hashsize ${HASH_SIZE} maxelem ${maxElements}`
 }
 
+/** Key: the set's name. */
+export const SETS: TableKind<SetParameters, SetOperation> = {
+  name: 'sets',
+  key: (op) => op.name,
+  diff: diffSet,
+  equal: sameSet,
+  step: (_live, op) => (op.kind === 'destroy-set' ? undefined : op.parameters),
+  direction: (op) => (op.kind === 'destroy-set' ? 'remove' : 'add'),
+  text: formatSetOperation,
+}
+
 export function sameEntry(a: SetEntry, b: SetEntry): boolean {
   return a.set === b.set && a.entry === b.entry && a.noMatch === b.noMatch
 }
@@ -118,18 +120,20 @@ function operation(kind: SetEntryOperation['kind'], entry: SetEntry): SetEntryOp
   return { kind, set: entry.set, entry: entry.entry }
 }
 
-/** The live entry after one successful operation. */
-export function stepEntry(op: SetEntryOperation): SetEntry | undefined {
-  return op.kind === 'add-entry' ? { set: op.set, entry: op.entry } : undefined
-}
-
-export function directionOfEntry(op: SetEntryOperation): Direction {
-  return op.kind === 'add-entry' ? 'add' : 'remove'
-}
-
 /** `ipset add KUBE-CLUSTER-IP 10.96.0.1,tcp:443` */
 export function formatEntryOperation(op: SetEntryOperation): string {
   return `ipset ${op.kind === 'add-entry' ? 'add' : 'del'} ${op.set} ${op.entry}`
+}
+
+/** Key: `SET entry`. */
+export const SET_ENTRIES: TableKind<SetEntry, SetEntryOperation> = {
+  name: 'set-entries',
+  key: entryKey,
+  diff: (_key, desired, live) => diffEntry(desired, live),
+  equal: sameEntry,
+  step: (_live, op) => (op.kind === 'add-entry' ? { set: op.set, entry: op.entry } : undefined),
+  direction: (op) => (op.kind === 'add-entry' ? 'add' : 'remove'),
+  text: formatEntryOperation,
 }
 
 /** The content of one message: entries of one set, either additions or deletions. */

@@ -1,26 +1,14 @@
 /**
- * The sets (key: the set's name) and their entries (key: `SET entry`) behind the contract of every kernel table. Only sets of
- * the catalogue's 34 names, and what an interrupted replacement left, are ours; a set of any other name is never touched.
+ * The sets and their entries in the kernel: the io of SETS and of SET_ENTRIES. Only sets of the catalogue's 34
+ * names, and what an interrupted replacement left, are ours; a set of any other name is never touched.
  * @impure
  */
 import { MessageBatch } from '../netlink/batch.ts'
-import type { KernelTable } from '../sync/table.ts'
+import type { TableIo } from '../sync/table.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { CATALOGUE, definitionOf, MAX_ELEMENTS, type SetName } from './catalogue.ts'
 import type { SetRequests } from './connection.ts'
-import {
-  diffEntry,
-  diffSet,
-  directionOfEntry,
-  directionOfSet,
-  familyOfSet,
-  formatEntryOperation,
-  formatSetOperation,
-  sameEntry,
-  sameSet,
-  stepEntry,
-  stepSet,
-} from './diff.ts'
+import { familyOfSet, formatSetOperation, SET_ENTRIES, SETS } from './diff.ts'
 import { EntryRun, type EntryRunOptions } from './entry-run.ts'
 import { named } from './errors.ts'
 import { recreate } from './recreate.ts'
@@ -36,8 +24,8 @@ import {
 } from './types.ts'
 
 /** The sets themselves. */
-export class SetTable implements KernelTable<SetParameters, SetOperation> {
-  readonly name = 'sets'
+export class SetTable implements TableIo<SetParameters, SetOperation> {
+  readonly kind = SETS
   readonly #ipset: SetRequests
   readonly #families: readonly IpFamily[]
 
@@ -47,18 +35,12 @@ export class SetTable implements KernelTable<SetParameters, SetOperation> {
     this.#families = families
   }
 
-  readonly diff = diffSet
-  readonly equal = sameSet
-  readonly step = (_live: SetParameters | undefined, op: SetOperation) => stepSet(op)
-  readonly direction = directionOfSet
-  readonly format = formatSetOperation
-
   isOurs(name: SetName): boolean {
     const family = familyOfSet(name)
     return family !== undefined && this.#families.includes(family)
   }
 
-  async read(keys: readonly SetName[] | 'all', signal: AbortSignal): Promise<Map<SetName, SetParameters>> {
+  async list(keys: readonly SetName[] | 'all', signal: AbortSignal): Promise<Map<SetName, SetParameters>> {
     const wanted = keys === 'all' ? undefined : new Set(keys)
     const found = new Map<SetName, SetParameters>()
     for (const set of await this.#ipset.listSets({ signal })) {
@@ -113,8 +95,8 @@ export interface EntryTableOptions extends EntryRunOptions {
 }
 
 /** The entries of our sets. */
-export class EntryTable implements KernelTable<SetEntry, SetEntryOperation> {
-  readonly name = 'set-entries'
+export class EntryTable implements TableIo<SetEntry, SetEntryOperation> {
+  readonly kind = SET_ENTRIES
   readonly #ipset: SetRequests
   readonly #options: EntryTableOptions
   readonly #batch = new MessageBatch(64 << 10)
@@ -124,20 +106,13 @@ export class EntryTable implements KernelTable<SetEntry, SetEntryOperation> {
     this.#options = options
   }
 
-  readonly diff = (_key: SetEntryKey, desired: SetEntry | undefined, live: SetEntry | undefined) =>
-    diffEntry(desired, live)
-  readonly equal = sameEntry
-  readonly step = (_live: SetEntry | undefined, op: SetEntryOperation) => stepEntry(op)
-  readonly direction = directionOfEntry
-  readonly format = formatEntryOperation
-
   isOurs(key: SetEntryKey): boolean {
     const set = definitionOf(setOfKey(key))
     return set !== undefined && this.#options.families.includes(set.family)
   }
 
   /** A set that is missing or of another type has no entries. */
-  async read(keys: readonly SetEntryKey[] | 'all', signal: AbortSignal): Promise<Map<SetEntryKey, SetEntry>> {
+  async list(keys: readonly SetEntryKey[] | 'all', signal: AbortSignal): Promise<Map<SetEntryKey, SetEntry>> {
     const wanted = keys === 'all' ? undefined : new Set(keys)
     const names = keys === 'all' ? undefined : new Set(keys.map(setOfKey))
     const found = new Map<SetEntryKey, SetEntry>()

@@ -2,7 +2,7 @@
  * The operations that turn one chain or jump into another, and the commands that they print as. Like kube-proxy we leave copies of a jump
  * as they are, so `sameItem` compares them and `diffIptables` does not; its place matters only where a rule in front of it takes packets.
  */
-import type { Direction } from '../sync/table.ts'
+import type { Direction, TableKind } from '../sync/table.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { chainKey, isOnlyNew, jumpKey } from './layout.ts'
 import { UNREAD_RULE } from './rule-text.ts'
@@ -48,7 +48,7 @@ export function sameItem(a: IptablesItem, b: IptablesItem): boolean {
   return b.kind === 'jump' && a.copies === b.copies && a.behind?.rule === b.behind?.rule && sameRule(a.rule, b.rule)
 }
 
-export function stepIptables(op: IptablesOperation): IptablesItem | undefined {
+function stepIptables(op: IptablesOperation): IptablesItem | undefined {
   const { table, chain } = op
   switch (op.kind) {
     case 'write-chain':
@@ -62,7 +62,7 @@ export function stepIptables(op: IptablesOperation): IptablesItem | undefined {
   }
 }
 
-export function directionOf(op: IptablesOperation): Direction {
+function directionOf(op: IptablesOperation): Direction {
   return op.kind === 'delete-jump' || op.kind === 'delete-chain' ? 'remove' : 'add'
 }
 
@@ -114,4 +114,25 @@ function chainCommands(before: readonly string[] | undefined, rules: readonly st
     return [index === rules.length - 1 ? `-A CHAIN ${rule}` : `-I CHAIN ${index + 1} ${rule}`]
   })
   return [...removed.map((rule) => `-D CHAIN ${rule}`), ...added]
+}
+
+/**
+ * The chains and jumps of one family. Keys: `nat KUBE-SERVICES` for a chain with all its rules, `nat OUTPUT KUBE-SERVICES` for a jump.
+ * @param suffix of the program's name in commands, `-legacy`
+ * @param wanted what is wanted of an item where the kernel has `live`
+ */
+export function chainKind(
+  family: IpFamily,
+  suffix = '',
+  wanted = (desired: IptablesItem | undefined, _live: IptablesItem | undefined) => desired,
+): TableKind<IptablesItem, IptablesOperation> {
+  return {
+    name: `chains-${family}`,
+    key: keyOf,
+    diff: (_key, desired, live) => diffIptables(wanted(desired, live), live),
+    equal: sameItem,
+    step: (_live, op) => stepIptables(op),
+    direction: directionOf,
+    text: (op) => formatIptablesOperation(op, family, suffix),
+  }
 }

@@ -1,14 +1,13 @@
 /**
- * The chains and jumps of one family as a kernel table. Keys: `nat KUBE-SERVICES` for a chain with all its rules,
- * `nat OUTPUT KUBE-SERVICES` for a jump. A reading is one iptables-save and a change one iptables-restore; starting a process
- * costs more than everything else here, so callers read and write all keys at once.
+ * The chains and jumps of one family in the kernel. A reading is one iptables-save and a change one iptables-restore; starting a
+ * process costs more than everything else here, so callers read and write all keys at once.
  * @impure
  */
-import type { KernelTable } from '../sync/table.ts'
+import type { TableIo } from '../sync/table.ts'
 import { asError } from '../values/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { Clock } from '../values/clock.ts'
-import { diffIptables, directionOf, formatIptablesOperation, keyOf, sameItem, stepIptables } from './diff.ts'
+import { chainKind, keyOf } from './diff.ts'
 import { JumpOrder } from './jump-order.ts'
 import { chainKey, type ChainLayout, jumpKey, type JumpPlace } from './layout.ts'
 import type { NftPlace } from './nft-rule.ts'
@@ -45,12 +44,11 @@ export interface ContestedJump {
   readonly rival: RivalRule
 }
 
-export class IptablesTable implements KernelTable<IptablesItem, IptablesOperation> {
-  readonly name: 'chains-IPv4' | 'chains-IPv6'
+export class IptablesTable implements TableIo<IptablesItem, IptablesOperation> {
+  readonly kind
   readonly family: IpFamily
   readonly #programs: IptablesPrograms
   readonly #layout: ChainLayout
-  readonly #suffix: string
   readonly #nft: NftAccess | undefined
   readonly #onRead: NonNullable<IptablesTableOptions['onRead']>
   readonly #serves: (address: string) => boolean
@@ -70,21 +68,13 @@ export class IptablesTable implements KernelTable<IptablesItem, IptablesOperatio
     const { suffix = '', nft, onRead = () => undefined, serves = () => true, now = () => 0 } = options
     this.family = family
     this.#layout = layout
-    this.#suffix = suffix
     this.#nft = nft
     this.#onRead = onRead
     this.#serves = serves
     this.#order = new JumpOrder(now)
-    this.name = `chains-${family}`
+    this.kind = chainKind(family, suffix, (desired, live) => this.#withOthers(desired, live))
     this.#programs = programs
   }
-
-  readonly diff = (_key: string, desired: IptablesItem | undefined, live: IptablesItem | undefined) =>
-    diffIptables(this.#withOthers(desired, live), live)
-  readonly equal = sameItem
-  readonly step = (_live: IptablesItem | undefined, op: IptablesOperation) => stepIptables(op)
-  readonly direction = directionOf
-  readonly format = (op: IptablesOperation) => formatIptablesOperation(op, this.family, this.#suffix)
 
   /**
    * From now on rules that lead to chains of other modes stay, in front of ours, so that those chains get the traffic until
@@ -106,12 +96,8 @@ export class IptablesTable implements KernelTable<IptablesItem, IptablesOperatio
     return kept.length === 0 ? desired : { ...desired, rules: [...kept, ...desired.rules] }
   }
 
-  /** `read` finds only the named chains and the jumps of exactly our text. */
-  isOurs(): boolean {
-    return true
-  }
-
-  async read(keys: readonly string[] | 'all', signal: AbortSignal): Promise<Map<string, IptablesItem>> {
+  /** Finds only the named chains and the jumps of exactly our text. */
+  async list(keys: readonly string[] | 'all', signal: AbortSignal): Promise<Map<string, IptablesItem>> {
     const items = await this.#readItems(signal)
     if (keys === 'all') return items
     const found = new Map<string, IptablesItem>()

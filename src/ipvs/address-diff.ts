@@ -3,7 +3,7 @@
  * device as a host address (/32, /128); one with another prefix length or with a peer is replaced. A link of that name of another
  * kind is accepted, as in kube-proxy.
  */
-import type { Direction } from '../sync/table.ts'
+import type { Direction, TableKind } from '../sync/table.ts'
 import { familyOf, isLinkLocal, isLoopback } from '../values/address.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { SERVICE_DEVICE } from '../values/well-known.ts'
@@ -71,7 +71,7 @@ export function hasBinding(live: BoundAddress | undefined, binding: Binding): bo
   return live?.bindings.some((it) => isSameBinding(it, binding)) ?? false
 }
 
-export function isSameAddress(a: BoundAddress, b: BoundAddress): boolean {
+function isSameAddress(a: BoundAddress, b: BoundAddress): boolean {
   if (a.bindings === b.bindings) return true
   return a.bindings.length === b.bindings.length && a.bindings.every((binding) => hasBinding(b, binding))
 }
@@ -91,18 +91,21 @@ function withBinding(live: BoundAddress | undefined, address: string, binding: B
   return hasBinding(live, binding) ? live : { address, bindings: [...live.bindings, binding].sort(compareBindings) }
 }
 
-export function diffDevice(desired: Device | undefined, live: Device | undefined): readonly DeviceOperation[] {
-  if (desired !== undefined) return live === undefined ? [{ kind: 'create-device' }] : []
-  return live === undefined ? [] : [{ kind: 'delete-device' }]
-}
-
-export function formatDeviceOperation(op: DeviceOperation): string {
-  switch (op.kind) {
-    case 'create-device':
-      return `ip link add ${SERVICE_DEVICE} type ${DEVICE_KIND}`
-    case 'delete-device':
-      return `ip link delete ${SERVICE_DEVICE}`
-  }
+/** One key, the name of the device. */
+export const DEVICE: TableKind<Device, DeviceOperation> = {
+  name: 'device',
+  key: () => SERVICE_DEVICE,
+  diff: (_key, desired, live) =>
+    (desired === undefined) === (live === undefined)
+      ? []
+      : [{ kind: desired === undefined ? 'delete-device' : 'create-device' }],
+  equal: (a, b) => a.kind === b.kind,
+  step: (_live, op) => (op.kind === 'create-device' ? { kind: DEVICE_KIND } : undefined),
+  direction: (op) => (op.kind === 'create-device' ? 'add' : 'remove'),
+  text: (op) =>
+    op.kind === 'create-device'
+      ? `ip link add ${SERVICE_DEVICE} type ${DEVICE_KIND}`
+      : `ip link delete ${SERVICE_DEVICE}`,
 }
 
 /**
@@ -127,12 +130,12 @@ export function diffAddress(
 }
 
 /** A replaced IPv6 binding must be removed before the host address can be added. */
-export function directionOfAddress({ kind, address, replaced }: AddressOperation): Direction {
+function directionOfAddress({ kind, address, replaced }: AddressOperation): Direction {
   return kind === 'bind' || (replaced === true && familyOf(address) === 'IPv6') ? 'add' : 'remove'
 }
 
 /** The live address after one successful operation. */
-export function stepAddress(live: BoundAddress | undefined, op: AddressOperation): BoundAddress | undefined {
+function stepAddress(live: BoundAddress | undefined, op: AddressOperation): BoundAddress | undefined {
   const { kind, address, prefixLength, peer } = op
   const binding = { prefixLength, peer }
   if (kind === 'bind') return withBinding(live, address, binding)
@@ -143,6 +146,17 @@ export function stepAddress(live: BoundAddress | undefined, op: AddressOperation
 export function formatAddressOperation({ kind, address, prefixLength, peer }: AddressOperation): string {
   const place = peer === undefined ? `${address}/${prefixLength}` : `${address} peer ${peer}/${prefixLength}`
   return `ip address ${kind === 'bind' ? 'add' : 'delete'} ${place} dev ${SERVICE_DEVICE}`
+}
+
+/** Key: the address. */
+export const ADDRESSES: TableKind<BoundAddress, AddressOperation> = {
+  name: 'addresses',
+  key: (op) => op.address,
+  diff: (_key, desired, live) => diffAddress(desired, live),
+  equal: isSameAddress,
+  step: stepAddress,
+  direction: directionOfAddress,
+  text: formatAddressOperation,
 }
 
 /** Loopback and link-local addresses: the kernel or another program may have added them to the device. */

@@ -1,6 +1,6 @@
 /**
- * The addresses on kube-ipvs0 behind the contract of every kernel table, and which of them are wanted. Key: the address. IPv6
- * link-local and loopback addresses on the device stay, unless a Service of this process wanted one.
+ * The addresses on kube-ipvs0 in the kernel, the io of ADDRESSES, and which of them are wanted. IPv6 link-local
+ * and loopback addresses on the device stay, unless a Service of this process wanted one.
  * @impure
  */
 import { encodeAddAddress, encodeDeleteAddress } from '../netlink/address-codec.ts'
@@ -9,22 +9,18 @@ import type { Outcome } from '../netlink/connection.ts'
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
 import { BatchPace, runInBatches } from '../netlink/run-batches.ts'
 import type { FrontendKey } from '../service/frontends.ts'
-import type { KernelTable } from '../sync/table.ts'
+import type { TableIo } from '../sync/table.ts'
 import { familyOf } from '../values/address.ts'
 import { asError, CodedError } from '../values/errors.ts'
 import { SERVICE_DEVICE } from '../values/well-known.ts'
 import {
+  ADDRESSES,
   type AddressOperation,
   type Binding,
   type BoundAddress,
-  diffAddress,
-  directionOfAddress,
-  formatAddressOperation,
   isNeverOurs,
-  isSameAddress,
   isSameBinding,
   liveAddresses,
-  stepAddress,
 } from './address-diff.ts'
 import { addressOfKey } from './types.ts'
 
@@ -42,8 +38,8 @@ export interface AddressTableOptions {
   readonly switchOnIpv6?: () => 'changed' | 'unchanged' | CodedError
 }
 
-export class AddressTable implements KernelTable<BoundAddress, AddressOperation> {
-  readonly name = 'addresses'
+export class AddressTable implements TableIo<BoundAddress, AddressOperation> {
+  readonly kind = ADDRESSES
   readonly #rtnetlink: AddressRequests
   readonly #batch = new MessageBatch(16 << 10)
   readonly #pace = new BatchPace()
@@ -64,18 +60,11 @@ export class AddressTable implements KernelTable<BoundAddress, AddressOperation>
     this.#switchOnIpv6 = switchOnIpv6
   }
 
-  readonly diff = (_key: string, desired: BoundAddress | undefined, live: BoundAddress | undefined) =>
-    diffAddress(desired, live)
-  readonly equal = isSameAddress
-  readonly step = stepAddress
-  readonly direction = directionOfAddress
-  readonly format = formatAddressOperation
-
   isOurs(address: string): boolean {
     return !isNeverOurs(address) || this.#unusual.has(address)
   }
 
-  async read(keys: readonly string[] | 'all', signal: AbortSignal): Promise<Map<string, BoundAddress>> {
+  async list(keys: readonly string[] | 'all', signal: AbortSignal): Promise<Map<string, BoundAddress>> {
     const index = await this.#lookUpDevice(signal)
     if (index === undefined) return new Map()
     const listed = await this.#rtnetlink.listAddresses({ interfaceIndex: index, signal })

@@ -1,38 +1,31 @@
 /**
- * The link kube-ipvs0 behind the contract of every kernel table: one key, its name. The device is never set up or configured:
- * other programs (Calico, MetalLB) expect it that way, and its addresses have their local routes nevertheless.
+ * The link kube-ipvs0 in the kernel: the io of DEVICE. The device is never set up or configured: other programs
+ * (Calico, MetalLB) expect it that way, and its addresses have their local routes nevertheless.
  * @impure
  */
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
-import type { KernelTable } from '../sync/table.ts'
+import type { TableIo } from '../sync/table.ts'
 import { asError, CodedError } from '../values/errors.ts'
-import { DEVICE_KIND, type Device, type DeviceOperation, diffDevice, formatDeviceOperation } from './address-diff.ts'
+import { DEVICE, DEVICE_KIND, type Device, type DeviceOperation } from './address-diff.ts'
 import { SERVICE_DEVICE } from '../values/well-known.ts'
 
 /** The requests that the table makes. */
 type LinkRequests = Pick<RtnetlinkConnection, 'getLink' | 'createDummy' | 'deleteLink'>
 
-export class DeviceTable implements KernelTable<Device, DeviceOperation> {
-  readonly name = 'device'
+export class DeviceTable implements TableIo<Device, DeviceOperation> {
+  readonly kind = DEVICE
   readonly #rtnetlink: LinkRequests
 
   constructor(rtnetlink: LinkRequests) {
     this.#rtnetlink = rtnetlink
   }
 
-  readonly diff = (_key: string, desired: Device | undefined, live: Device | undefined) => diffDevice(desired, live)
-  readonly equal = (a: Device, b: Device) => a.kind === b.kind
-  readonly format = formatDeviceOperation
-  readonly step = (_live: Device | undefined, op: DeviceOperation): Device | undefined =>
-    op.kind === 'create-device' ? { kind: DEVICE_KIND } : undefined
-  readonly direction = (op: DeviceOperation) => (op.kind === 'create-device' ? 'add' : 'remove')
-
   /** A link of that name and another kind belongs to another program. */
   isOurs(_key: string, live: Device): boolean {
     return live.kind === DEVICE_KIND
   }
 
-  async read(_keys: readonly string[] | 'all', signal: AbortSignal): Promise<Map<string, Device>> {
+  async list(_keys: readonly string[] | 'all', signal: AbortSignal): Promise<Map<string, Device>> {
     const link = await this.#rtnetlink.getLink(SERVICE_DEVICE, { signal })
     return new Map(link === undefined ? [] : [[SERVICE_DEVICE, { kind: link.kind }]])
   }

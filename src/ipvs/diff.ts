@@ -3,9 +3,12 @@
  * real server gets weight 0 and is deleted only when it had no connections. One that has weight 0 already needs no operation,
  * so a drain in progress is no difference.
  */
+import type { TableKind } from '../sync/table.ts'
 import { canDrain, isDraining } from './drains.ts'
+import { formatOperation } from './text.ts'
 import {
   compareRealServers,
+  directionOf,
   type RealServer,
   realServerKey,
   type RealServerKey,
@@ -196,7 +199,7 @@ function stepRealServers(live: readonly RealServer[], op: RealServerOperation): 
  * Whether a virtual server works as well as before after these removals: a usable real server (weight above 0) is left, or none
  * of them removes a usable one.
  */
-export function servesWithout(live: VirtualServer | undefined, removals: readonly VirtualServerOperation[]): boolean {
+function servesWithout(live: VirtualServer | undefined, removals: readonly VirtualServerOperation[]): boolean {
   const after = stepVirtualServerThrough(live, removals)
   if (after === undefined) return false
   const left = usableCount(after)
@@ -223,4 +226,16 @@ export function drainingRealServers(
     if (wanted === undefined || compareRealServers(wanted, server) !== 0) draining.push(realServerKey(server))
   }
   return draining
+}
+
+export const VIRTUAL_SERVERS: TableKind<VirtualServer, VirtualServerOperation> = {
+  name: 'virtual-servers',
+  key: (op) => op.key,
+  diff: diffVirtualServer,
+  equal: sameVirtualServer,
+  step: stepVirtualServer,
+  stepAll: stepVirtualServerThrough,
+  direction: directionOf,
+  canSpare: servesWithout,
+  text: formatOperation,
 }

@@ -3,7 +3,7 @@
  * Pure. A route of this program is a host route of type local in the table local with the protocol ROUTE_PROTOCOL.
  */
 import { type Route, RT_TABLE_LOCAL, RTN_LOCAL } from '../netlink/route-codec.ts'
-import type { Direction } from '../sync/table.ts'
+import type { TableKind } from '../sync/table.ts'
 import { ADDRESS_LENGTH, familyOf } from '../values/address.ts'
 import type { IpFamily } from '../values/protocol.ts'
 
@@ -86,7 +86,7 @@ export function hasPath(live: LocalRoute | undefined, path: RoutePath): boolean 
   return live?.paths.some((it) => isSamePath(it, path)) ?? false
 }
 
-export function isSameRoute(a: LocalRoute, b: LocalRoute): boolean {
+function isSameRoute(a: LocalRoute, b: LocalRoute): boolean {
   if (a.paths === b.paths) return true
   return (
     a.paths.length === b.paths.length &&
@@ -128,12 +128,8 @@ export function diffRoute(desired: LocalRoute | undefined, live: LocalRoute | un
   return ops
 }
 
-export function directionOfRoute({ kind }: RouteOperation): Direction {
-  return kind === 'delete-route' ? 'remove' : 'add'
-}
-
 /** The live routes after one successful operation. Linux puts an added IPv4 route before those that exist. */
-export function stepRoute(live: LocalRoute | undefined, op: RouteOperation): LocalRoute | undefined {
+function stepRoute(live: LocalRoute | undefined, op: RouteOperation): LocalRoute | undefined {
   const { kind, address, interfaceIndex, source, priority } = op
   const path = { interfaceIndex, source, priority }
   const before = live?.paths ?? []
@@ -157,4 +153,15 @@ export function formatRouteOperation({ kind, address, interfaceIndex, source, pr
   const from = source === undefined ? '' : ` src ${source}`
   const metric = priority === PRIORITY[familyOf(address)] ? '' : ` metric ${priority}`
   return `ip ${isIpv6 ? '-6 ' : ''}route ${verb} local ${address} ${device} table local${from}${metric} proto ${ROUTE_PROTOCOL}`
+}
+
+/** Key: the virtual IP. */
+export const ROUTES: TableKind<LocalRoute, RouteOperation> = {
+  name: 'routes',
+  key: (op) => op.address,
+  diff: (_key, desired, live) => diffRoute(desired, live),
+  equal: isSameRoute,
+  step: stepRoute,
+  direction: (op) => (op.kind === 'delete-route' ? 'remove' : 'add'),
+  text: formatRouteOperation,
 }

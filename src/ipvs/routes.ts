@@ -1,6 +1,6 @@
 /**
- * The local routes to virtual IPs behind the contract of every kernel table. Key: the virtual IP. Routes of other programs are
- * neither read nor removed.
+ * The local routes to virtual IPs in the kernel: the io of ROUTES. Routes of other programs are neither read nor
+ * removed.
  * @impure
  */
 import { MessageBatch } from '../netlink/batch.ts'
@@ -9,29 +9,19 @@ import { encodeAddRoute, encodeDeleteRoute, type Route, RT_TABLE_LOCAL, RTN_LOCA
 import { RT_SCOPE_HOST } from '../netlink/address-codec.ts'
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
 import { BatchPace, runInBatches } from '../netlink/run-batches.ts'
-import type { KernelTable } from '../sync/table.ts'
+import type { TableIo } from '../sync/table.ts'
 import { ADDRESS_LENGTH, familyOf } from '../values/address.ts'
 import { CodedError } from '../values/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'
-import {
-  diffRoute,
-  directionOfRoute,
-  formatRouteOperation,
-  isSameRoute,
-  liveRoutes,
-  type LocalRoute,
-  ROUTE_PROTOCOL,
-  type RouteOperation,
-  stepRoute,
-} from './route-diff.ts'
+import { liveRoutes, type LocalRoute, ROUTE_PROTOCOL, type RouteOperation, ROUTES } from './route-diff.ts'
 
 /** What the kernel is asked for: only the routes of this program. */
 const OWN_ROUTES = { table: RT_TABLE_LOCAL, type: RTN_LOCAL, protocol: ROUTE_PROTOCOL } as const
 
 type RouteRequests = Pick<RtnetlinkConnection, 'listRoutes' | 'transact'>
 
-export class RouteTable implements KernelTable<LocalRoute, RouteOperation> {
-  readonly name = 'routes'
+export class RouteTable implements TableIo<LocalRoute, RouteOperation> {
+  readonly kind = ROUTES
   readonly #rtnetlink: RouteRequests
   readonly #families: readonly IpFamily[]
   readonly #batch = new MessageBatch(16 << 10)
@@ -53,18 +43,7 @@ export class RouteTable implements KernelTable<LocalRoute, RouteOperation> {
     this.#ipv6Lack = ipv6Lack
   }
 
-  readonly diff = (_key: string, desired: LocalRoute | undefined, live: LocalRoute | undefined) =>
-    diffRoute(desired, live)
-  readonly equal = isSameRoute
-  readonly step = stepRoute
-  readonly direction = directionOfRoute
-  readonly format = formatRouteOperation
-
-  isOurs(): boolean {
-    return true
-  }
-
-  async read(keys: readonly string[] | 'all', signal: AbortSignal): Promise<Map<string, LocalRoute>> {
+  async list(keys: readonly string[] | 'all', signal: AbortSignal): Promise<Map<string, LocalRoute>> {
     const listed = await listOwnRoutes(this.#rtnetlink, this.#families, { signal })
     if (keys === 'all') return liveRoutes(listed)
     const wanted = new Set(keys)

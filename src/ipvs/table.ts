@@ -1,27 +1,19 @@
 /**
- * The live IPVS table behind the contract of every kernel table. Reading one key takes two requests (service, then
- * destinations), because the list of the destinations of a service that does not exist is empty.
+ * The live IPVS table: the io of VIRTUAL_SERVERS. Reading one key takes two requests (service, then destinations),
+ * because the list of the destinations of a service that does not exist is empty.
  * @impure
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { BatchPace, runInBatches } from '../netlink/run-batches.ts'
 import { parseFrontendKey } from '../service/frontends.ts'
-import type { KernelTable } from '../sync/table.ts'
+import type { TableIo } from '../sync/table.ts'
 import { type Cidr, contains } from '../values/cidr.ts'
 import type { DecodedDestination } from './codec-servers.ts'
 import type { IpvsBatch, IpvsConnection } from './connection.ts'
-import {
-  diffVirtualServer,
-  sameVirtualServer,
-  servesWithout,
-  stepVirtualServer,
-  stepVirtualServerThrough,
-} from './diff.ts'
+import { VIRTUAL_SERVERS } from './diff.ts'
 import type { Connections } from './drains.ts'
-import { formatOperation } from './text.ts'
 import {
   compareRealServers,
-  directionOf,
   type RealServer,
   realServerKey,
   type RealServerKey,
@@ -40,8 +32,8 @@ const REAL_SERVERS_READ = 16
 /** The requests that the table makes. */
 type IpvsRequests = Pick<IpvsConnection, 'batch' | 'getService' | 'listDestinations' | 'listServices'>
 
-export class VirtualServerTable implements KernelTable<VirtualServer, VirtualServerOperation> {
-  readonly name = 'virtual-servers'
+export class VirtualServerTable implements TableIo<VirtualServer, VirtualServerOperation> {
+  readonly kind = VIRTUAL_SERVERS
   readonly #ipvs: IpvsRequests
   readonly #excluded: readonly Cidr[]
   readonly #isOwned: (key: VirtualServerKey) => boolean
@@ -58,19 +50,11 @@ export class VirtualServerTable implements KernelTable<VirtualServer, VirtualSer
     this.#isOwned = isOwned
   }
 
-  readonly diff = diffVirtualServer
-  readonly equal = sameVirtualServer
-  readonly step = stepVirtualServer
-  readonly stepAll = stepVirtualServerThrough
-  readonly direction = directionOf
-  readonly canSpare = servesWithout
-  readonly format = formatOperation
-
   isOurs(key: VirtualServerKey, live: VirtualServer): boolean {
     return this.#isOwned(key) && !this.#excluded.some((cidr) => contains(cidr, live.address))
   }
 
-  async read(
+  async list(
     keys: readonly VirtualServerKey[] | 'all',
     signal: AbortSignal,
   ): Promise<Map<VirtualServerKey, VirtualServer>> {

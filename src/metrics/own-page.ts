@@ -285,7 +285,7 @@ export async function writeTraffic(page: MetricsPage, traffic: ServiceTraffic): 
 
 function writeTable(page: MetricsPage, table: CountedTable): void {
   const { counts } = table
-  const { name } = table.table
+  const { name } = table.kind
   page.value(OWN.operations, ['add', 'failure', name], counts.addFailed)
   page.value(OWN.operations, ['add', 'success', name], counts.added)
   page.value(OWN.operations, ['remove', 'failure', name], counts.removeFailed)

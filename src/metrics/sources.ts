@@ -10,7 +10,7 @@ import type { ServiceTraffic, ServiceTrafficOptions } from './service-traffic.ts
 
 /** A table of the kernel. */
 export interface CountedTable {
-  readonly table: { readonly name: string }
+  readonly kind: { readonly name: string }
   readonly counts: Readonly<TableCounts>
   readonly liveCount: number
   readonly desiredCount: number

@@ -8,7 +8,7 @@ import type { Clock } from '../values/clock.ts'
 import { CarefulRead } from './careful-read.ts'
 import { CONTESTED_REPAIRS } from './key-history.ts'
 import type { TableSync } from './table-sync.ts'
-import type { Direction, Failure, KernelTable, Repair, Step, TableCounts, TableName } from './table.ts'
+import type { Direction, Failure, Repair, Step, TableCounts, TableName } from './table.ts'
 
 /** What a pass did, or would do. */
 export interface PassReport {
@@ -130,8 +130,8 @@ function countOperations(counts: TableCounts, direction: Direction, all: number,
 /** Joins a table's state to the loop. */
 export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: ReconciledOptions = {}): Reconciled {
   const { atOnce = false } = options
-  const { table, counts }: { table: KernelTable<Item, Op>; counts: TableCounts } = sync
-  const isRemoval = (op: Op): boolean => table.direction(op) === 'remove'
+  const { kind, io, counts } = sync
+  const isRemoval = (op: Op): boolean => kind.direction(op) === 'remove'
   const directionOf = (step: Step<Item, Op>): Direction => (step.ops.some(isRemoval) ? 'remove' : 'add')
   /** Planned removals by key: a key that is planned again in the same pass replaces its earlier removals. */
   const removals = new Map<string, Step<Item, Op>>()
@@ -144,7 +144,7 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
   /** Returns how many steps failed. */
   async function run(steps: readonly Step<Item, Op>[], direction: Direction | undefined, pass: Pass): Promise<number> {
     if (steps.length === 0) return 0
-    const outcomes = await table.apply(
+    const outcomes = await io.apply(
       steps.flatMap((step) => step.ops),
       pass.options.signal,
     )
@@ -159,7 +159,7 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
       next += count
       countOperations(counts, direction ?? directionOf(step), count, failures.length)
       pass.applied += count - failures.length
-      for (const failure of failures) pass.failures.push({ ...failure, table: table.name })
+      for (const failure of failures) pass.failures.push({ ...failure, table: kind.name })
     }
     return failed
   }
@@ -170,7 +170,7 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
     if (sync.takeRetries(pass.nowMs, RETRY_KEYS) === 0) return false
     const error = await reading.read(pass)
     if (error !== undefined) {
-      pass.unreadable.push({ table: table.name, error })
+      pass.unreadable.push({ table: kind.name, error })
       return false
     }
     const { additions, keys } = planSlice(pass)
@@ -215,7 +215,7 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
     if (admission.repair !== undefined) {
       counts.repaired++
       if (admission.repair.times >= CONTESTED_REPAIRS) counts.contested++
-      pass.repairs.push({ ...admission.repair, table: table.name })
+      pass.repairs.push({ ...admission.repair, table: kind.name })
     }
     if (atOnce || !step.ops.some(isRemoval)) additions.push(step)
     else {
@@ -228,7 +228,7 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
   }
 
   return {
-    name: table.name,
+    name: kind.name,
     counts,
     async read(pass) {
       removals.clear()
@@ -262,8 +262,8 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
       const removed: string[][] = []
       for (const key of sync.takeDue(Number.POSITIVE_INFINITY)) {
         const ops = sync.plan(key, mayRemove)?.ops ?? []
-        additions.push(...ops.filter((op) => !isRemoval(op)).map((op) => table.format(op)))
-        removed.push(ops.filter(isRemoval).map((op) => table.format(op)))
+        additions.push(...ops.filter((op) => !isRemoval(op)).map((op) => kind.text(op)))
+        removed.push(ops.filter(isRemoval).map((op) => kind.text(op)))
       }
       return { additions, removals: removed.toReversed().flat() }
     },

@@ -7,7 +7,7 @@
 import { backoffMs } from '../values/backoff.ts'
 import { DelayedKeys } from './delayed-keys.ts'
 import { FailedKeys, Repairs } from './key-history.ts'
-import { allDone, type Failure, type KernelTable, noCounts, type Repair, type Step } from './table.ts'
+import { allDone, type Failure, noCounts, type Repair, type Step, type TableIo, type TableKind } from './table.ts'
 
 /** The wait before a failed key is tried again. */
 const RETRY_MS = { firstMs: 500, maxMs: 30_000 }
@@ -24,7 +24,8 @@ export interface TableSyncOptions<Item> {
 }
 
 export class TableSync<Item, Op> {
-  readonly table: KernelTable<Item, Op>
+  readonly kind: TableKind<Item, Op>
+  readonly io: TableIo<Item, Op>
   readonly counts = noCounts()
   readonly #desired = new Map<string, Item>()
   readonly #live = new Map<string, Item>()
@@ -49,8 +50,9 @@ export class TableSync<Item, Op> {
   readonly #mayAdd: (key: string, item: Item) => boolean
   readonly #mayRemoveKey: (key: string) => boolean
 
-  constructor(table: KernelTable<Item, Op>, options: TableSyncOptions<Item> = {}) {
-    this.table = table
+  constructor(io: TableIo<Item, Op>, options: TableSyncOptions<Item> = {}) {
+    this.kind = io.kind
+    this.io = io
     this.#onExamined = options.onExamined ?? (() => undefined)
     this.#mayAdd = options.mayAdd ?? (() => true)
     this.#mayRemoveKey = options.mayRemove ?? (() => true)
@@ -70,7 +72,7 @@ export class TableSync<Item, Op> {
 
   #isDesired(key: string, item: Item | undefined): boolean {
     const before = this.#desired.get(key)
-    return item === undefined || before === undefined ? item === before : this.table.equal(item, before)
+    return item === undefined || before === undefined ? item === before : this.kind.equal(item, before)
   }
 
   desired(key: string): Item | undefined {
@@ -164,7 +166,7 @@ export class TableSync<Item, Op> {
   /** Reads what is unknown. Rejects when the kernel cannot be read; then nothing changes here. */
   async read(signal: AbortSignal): Promise<void> {
     if (this.#allUnread) {
-      const all = await this.table.read('all', signal)
+      const all = await this.io.list('all', signal)
       for (const key of this.#live.keys()) this.#markDirty(key)
       for (const key of this.#desired.keys()) this.#markDirty(key)
       this.#live.clear()
@@ -175,7 +177,7 @@ export class TableSync<Item, Op> {
     }
     if (this.#unread.size === 0) return
     const keys = Array.from(this.#unread)
-    const found = await this.table.read(keys, signal)
+    const found = await this.io.list(keys, signal)
     for (const key of keys) {
       this.#unread.delete(key)
       const item = found.get(key)
@@ -194,7 +196,7 @@ export class TableSync<Item, Op> {
   /** Equal items are shared between desired and live: half the memory, and the next diff is one comparison. */
   #setLive(key: string, item: Item): void {
     const wanted = this.#desired.get(key)
-    this.#live.set(key, wanted !== undefined && wanted !== item && this.table.equal(wanted, item) ? wanted : item)
+    this.#live.set(key, wanted !== undefined && wanted !== item && this.kind.equal(wanted, item) ? wanted : item)
   }
 
   /** Removes up to `limit` dirty keys from the list and returns them. Call after `read`. */
@@ -219,13 +221,13 @@ export class TableSync<Item, Op> {
     const desired = this.#desired.get(key)
     const live = this.#live.get(key)
     if (desired === undefined) {
-      if (live === undefined || !this.table.isOurs(key, live) || !this.#mayRemoveKey(key)) return undefined
+      if (live === undefined || this.io.isOurs?.(key, live) === false || !this.#mayRemoveKey(key)) return undefined
       if (!mayRemove) {
         this.#postponedRemovals.add(key)
         return undefined
       }
     }
-    const ops = this.table.diff(key, desired, live, idle)
+    const ops = this.kind.diff(key, desired, live, idle)
     if (ops.length === 0) {
       // A restart may read an item before it is wanted.
       if (live !== undefined) this.#setLive(key, live)
@@ -251,7 +253,7 @@ export class TableSync<Item, Op> {
     this.#suspected.delete(key)
     return {
       now: true,
-      repair: { key, commands: step.ops.map((op) => this.table.format(op)), times: admitted.times },
+      repair: { key, commands: step.ops.map((op) => this.kind.text(op)), times: admitted.times },
     }
   }
 
@@ -286,7 +288,7 @@ export class TableSync<Item, Op> {
     const retryAtMs = nowMs + waitMs
     const done = ops.filter((op, index) => {
       const error = outcomes[from + index]
-      if (error !== undefined) failures.push({ key, command: this.table.format(op), error, attempts, retryAtMs })
+      if (error !== undefined) failures.push({ key, command: this.kind.text(op), error, attempts, retryAtMs })
       return error === undefined
     })
     const error = failures.at(-1)?.error
@@ -299,8 +301,8 @@ export class TableSync<Item, Op> {
   }
 
   #stepped(live: Item | undefined, ops: readonly Op[]): Item | undefined {
-    if (this.table.stepAll !== undefined) return this.table.stepAll(live, ops)
-    return ops.reduce((item: Item | undefined, op) => this.table.step(item, op), live)
+    if (this.kind.stepAll !== undefined) return this.kind.stepAll(live, ops)
+    return ops.reduce((item: Item | undefined, op) => this.kind.step(item, op), live)
   }
 
   /** An earlier failure in the same pass still counts. */
@@ -356,7 +358,7 @@ export class TableSync<Item, Op> {
   mayRemove({ key, ops, desired }: Step<Item, Op>): boolean {
     if (this.#allUnread || this.#suspected.has(key) || this.#desired.get(key) !== desired) return false
     if (!this.#dirty.has(key) && !this.#unread.has(key) && !this.#delayed.has(key)) return true
-    return this.#failed.has(key) && this.table.canSpare?.(this.#live.get(key), ops) === true
+    return this.#failed.has(key) && this.kind.canSpare?.(this.#live.get(key), ops) === true
   }
 
   /** When something is due: 0 for a dirty key, else the end of the next wait; undefined for nothing. */

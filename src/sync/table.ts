@@ -1,7 +1,7 @@
 /**
- * The contract that every kernel table keeps (read, diff, step, apply), and the values that the loop makes around it. The
- * reconciler only runs that loop. `step` must agree with the kernel and with `diff`: stepping through diff(b, a) from a gives
- * b, up to draining; a test holds every table to it.
+ * The contract of every kernel table, and the values that the loop makes around it. A table is a kind, which is pure, and an io: the
+ * kernel, or a map in tests. `step` must agree with the kernel and with `diff`: stepping through diff(b, a) from a gives b, up to
+ * draining; a test holds every kind to it.
  */
 
 export type TableName =
@@ -17,33 +17,41 @@ export type TableName =
 /** Whether an operation adds (or changes) something or removes it; decides when in a plan it runs. */
 export type Direction = 'add' | 'remove'
 
-export interface KernelTable<Item, Op> {
+/** What the items and operations of a table are. Pure: it knows no kernel. */
+export interface TableKind<Item, Op> {
   readonly name: TableName
-  /** Live items of these keys, without keys that have none, or of the whole table. Rejects when the kernel cannot be read. */
-  read(keys: readonly string[] | 'all', signal: AbortSignal): Promise<Map<string, Item>>
-  /** Operations that turn `live` into `desired`, in a safe order. Pure. `idle` names parts that had no connections. */
+  /** The key of the item that an operation changes. */
+  key(op: Op): string
+  /** Operations that turn `live` into `desired`, in a safe order. `idle` names parts that had no connections. */
   diff(key: string, desired: Item | undefined, live: Item | undefined, idle?: ReadonlySet<string>): readonly Op[]
-  /** Whether two items are the same in every part that is written or read. Pure. */
+  /** Whether two items are the same in every part that is written or read. */
   equal(a: Item, b: Item): boolean
-  /** What one successful operation makes of a live item. Pure. */
+  /** What one successful operation makes of a live item. */
   step(live: Item | undefined, op: Op): Item | undefined
-  /** The same of several operations, one after the other, for a table on whose items there may be thousands. Pure. */
+  /** The same of several operations, one after the other, for a table on whose items there may be thousands. */
   stepAll?(live: Item | undefined, ops: readonly Op[]): Item | undefined
   direction(op: Op): Direction
+  /**
+   * Whether these removals of one key may run although another operation of that key failed: the rest of `live` works without what
+   * they remove. A kind without this function never allows it, because the failed operation may have been the replacement.
+   */
+  canSpare?(live: Item | undefined, removals: readonly Op[]): boolean
+  /** The operation as the command an operator would type. */
+  text(op: Op): string
+}
+
+/** Where the items of a kind are. */
+export interface TableIo<Item, Op> {
+  readonly kind: TableKind<Item, Op>
+  /** Live items of these keys, without keys that have none, or all of them. Rejects when the kernel cannot be read. */
+  list(keys: readonly string[] | 'all', signal: AbortSignal): Promise<Map<string, Item>>
   /**
    * Runs the operations in order. Resolves to one outcome for each: undefined for success, else the reason. Rejects only when
    * aborted.
    */
   apply(ops: readonly Op[], signal: AbortSignal): Promise<readonly (Error | undefined)[]>
-  /** Whether a pass may remove this live item that nothing wants. */
-  isOurs(key: string, live: Item): boolean
-  /**
-   * Whether these removals of one key may run although another operation of that key failed: the rest of `live` works without what
-   * they remove. A table without this method never allows it, because the failed operation may have been the replacement. Pure.
-   */
-  canSpare?(live: Item | undefined, removals: readonly Op[]): boolean
-  /** The operation as the command an operator would type. */
-  format(op: Op): string
+  /** Whether a pass may remove this live item that nothing wants. Absent: all that is listed is ours. */
+  isOurs?(key: string, live: Item): boolean
 }
 
 /** The operations that one key needs. */

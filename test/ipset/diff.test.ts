@@ -9,8 +9,6 @@ import { CATALOGUE, definitionOf, setName } from '../../src/ipset/catalogue.ts'
 import {
   diffEntry,
   diffSet,
-  directionOfEntry,
-  directionOfSet,
   familyOfSet,
   formatEntryOperation,
   formatSetOperation,
@@ -19,9 +17,8 @@ import {
   parametersOf,
   sameEntry,
   sameKind,
-  sameSet,
-  stepEntry,
-  stepSet,
+  SET_ENTRIES,
+  SETS,
 } from '../../src/ipset/diff.ts'
 import {
   entryKey,
@@ -32,7 +29,7 @@ import {
 } from '../../src/ipset/types.ts'
 import { reconciled, Reconciler } from '../../src/sync/reconciler.ts'
 import { TableSync } from '../../src/sync/table-sync.ts'
-import type { KernelTable } from '../../src/sync/table.ts'
+import type { TableIo } from '../../src/sync/table.ts'
 import { liveEntry, someEntry, someSet } from './arbitraries.ts'
 
 const signal = new AbortController().signal
@@ -117,7 +114,7 @@ describe('sets', () => {
     fc.assert(
       fc.property(someSet, fc.boolean(), item, (set, wanted, live) => {
         const desired = wanted ? parametersOf(set) : undefined
-        const after = diffSet(set.name, desired, live).reduce<SetParameters | undefined>((_, op) => stepSet(op), live)
+        const after = diffSet(set.name, desired, live).reduce<SetParameters | undefined>(SETS.step, live)
         assert.deepEqual(diffSet(set.name, desired, after), [])
         if (desired === undefined || after === undefined) assert.equal(after, desired)
         else {
@@ -142,7 +139,7 @@ describe('entries', () => {
     fc.assert(
       fc.property(pair, ([desired, live]) => {
         const ops = diffEntry(desired, live)
-        const after = ops.reduce<SetEntry | undefined>((_, op) => stepEntry(op), live)
+        const after = ops.reduce<SetEntry | undefined>(SET_ENTRIES.step, live)
         assert.deepEqual(after, desired)
         assert.deepEqual(diffEntry(desired, after), [])
         assert.equal(
@@ -205,30 +202,19 @@ class MemorySets {
   readonly applied: string[] = []
   fails: () => boolean = () => false
 
-  readonly setTable: KernelTable<SetParameters, SetOperation> = {
-    name: 'sets',
-    read: async (keys) => new Map([...this.sets].filter(([key]) => keys === 'all' || keys.includes(key))),
-    diff: diffSet,
-    equal: sameSet,
-    step: (_live, op) => stepSet(op),
-    direction: directionOfSet,
-    format: formatSetOperation,
+  readonly setTable: TableIo<SetParameters, SetOperation> = {
+    kind: SETS,
+    list: async (keys) => new Map([...this.sets].filter(([key]) => keys === 'all' || keys.includes(key))),
     isOurs: (name) => familyOfSet(name) !== undefined,
     apply: async (ops) => ops.map((op) => this.#attempt(formatSetOperation(op), () => this.#applySet(op))),
   }
 
-  readonly entryTable: KernelTable<SetEntry, SetEntryOperation> = {
-    name: 'set-entries',
-    read: async (keys) =>
+  readonly entryTable: TableIo<SetEntry, SetEntryOperation> = {
+    kind: SET_ENTRIES,
+    list: async (keys) =>
       new Map(
         [...this.entries].filter(([key, { set }]) => (keys === 'all' || keys.includes(key)) && this.#isRight(set)),
       ),
-    diff: (_key, desired, live) => diffEntry(desired, live),
-    equal: sameEntry,
-    step: (_live, op) => stepEntry(op),
-    direction: directionOfEntry,
-    format: formatEntryOperation,
-    isOurs: () => true,
     apply: async (ops) => ops.map((op) => this.#attempt(formatEntryOperation(op), () => this.#applyEntry(op))),
   }
 
@@ -254,7 +240,7 @@ class MemorySets {
 
   #applyEntry(op: SetEntryOperation): Error | undefined {
     if (!this.#isRight(op.set)) return new Error('no such set')
-    const after = stepEntry(op)
+    const after = SET_ENTRIES.step(undefined, op)
     if (after === undefined) this.entries.delete(entryKey(op))
     else this.entries.set(entryKey(op), after)
     return undefined

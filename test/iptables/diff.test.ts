@@ -2,18 +2,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import {
-  diffIptables,
-  directionOf,
-  formatIptablesOperation,
-  keyOf,
-  sameItem,
-  stepIptables,
-} from '../../src/iptables/diff.ts'
+import { chainKind, diffIptables, formatIptablesOperation, keyOf, sameItem } from '../../src/iptables/diff.ts'
 import { renderIpvsRules } from '../../src/modes/ipvs/rules/render.ts'
 import type { Chain, IptablesItem, Jump } from '../../src/iptables/types.ts'
 import { MemoryIptables } from './memory-iptables.ts'
 import { everything } from '../modes/ipvs/rules/wanted.ts'
+
+const { direction, step } = chainKind('IPv4')
 
 const rule = fc.constantFrom(
   '-s 10.0.0.1/32 -j DROP',
@@ -39,11 +34,11 @@ test('diffIptables of equal items is empty', () => {
   fc.assert(fc.property(fc.oneof(chain, jump), (item) => diffIptables(item, structuredClone(item)).length === 0))
 })
 
-test('stepIptables through diffIptables reaches the desired item, but for copies of a jump', () => {
+test('a step through diffIptables reaches the desired item, but for copies of a jump', () => {
   fc.assert(
     fc.property(pair, ([desired, live]) => {
       const ops = diffIptables(desired, live)
-      const reached = ops.length === 0 ? live : ops.map(stepIptables).at(-1)
+      const reached = ops.length === 0 ? live : ops.map((op) => step(live, op)).at(-1)
       if (desired?.kind === 'jump' && reached?.kind === 'jump') return true
       return same(reached, desired)
     }),
@@ -53,8 +48,8 @@ test('stepIptables through diffIptables reaches the desired item, but for copies
 test('keyOf an operation is the key of its item', () => {
   for (const [key, item] of renderIpvsRules(everything('IPv4')).items) {
     for (const op of [...diffIptables(item, undefined), ...diffIptables(undefined, item)]) assert.equal(keyOf(op), key)
-    assert.deepEqual(diffIptables(item, undefined).map(directionOf), ['add'])
-    assert.deepEqual(diffIptables(undefined, item).map(directionOf), ['remove'])
+    assert.deepEqual(diffIptables(item, undefined).map(direction), ['add'])
+    assert.deepEqual(diffIptables(undefined, item).map(direction), ['remove'])
   }
 })
 

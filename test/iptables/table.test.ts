@@ -391,17 +391,17 @@ test('IptablesTable writes very many chains in several restores, each after the 
   const table = new IptablesTable('IPv4', memory, IPTABLES_LAYOUT)
   const signal = new AbortController().signal
   const items = manyChains(10, 1000)
-  const ops = items.flatMap((item) => table.diff('', item, undefined))
+  const ops = items.flatMap((item) => table.kind.diff('', item, undefined))
   assert.deepEqual(new Set(await table.apply(ops, signal)), new Set([undefined]))
   assert.ok(memory.inputs.length > 3 && memory.inputs.length < 8, `${memory.inputs.length} restores`)
   for (const input of memory.inputs) assert.ok(input.split('\n').length < 20_000)
-  const found = await table.read('all', signal)
+  const found = await table.list('all', signal)
   assert.deepEqual(new Map(items.map((item) => [`nat ${item.chain}`, item])), found)
   const last = memory.inputs.at(-1) ?? ''
   assert.match(last, /-A KUBE-SERVICES /, 'the traffic comes when everything is there')
   assert.doesNotMatch(last, /KUBE-SEP/)
   // An existing chain keeps its rules until it is replaced.
-  const changed = manyChains(10, 1001).flatMap((item) => table.diff('', item, found.get(`nat ${item.chain}`)))
+  const changed = manyChains(10, 1001).flatMap((item) => table.kind.diff('', item, found.get(`nat ${item.chain}`)))
   memory.inputs.length = 0
   assert.deepEqual(new Set(await table.apply(changed, signal)), new Set([undefined]))
   assert.equal(memory.inputs.length, 1)
@@ -417,7 +417,7 @@ test('IptablesTable tries no further restore of many once one could not run', as
     const memory = new MemoryIptables()
     memory.instead = instead
     const table = new IptablesTable('IPv4', memory, IPTABLES_LAYOUT)
-    const ops = manyChains(10, 1000).flatMap((item) => table.diff('', item, undefined))
+    const ops = manyChains(10, 1000).flatMap((item) => table.kind.diff('', item, undefined))
     const outcomes = await table.apply(ops, new AbortController().signal)
     assert.equal(memory.inputs.length, 1)
     assert.ok(outcomes.every((outcome) => outcome !== undefined))

@@ -43,7 +43,7 @@ describe('very many rules of other programs', () => {
     }
     const table = new IptablesTable('IPv4', programs, IPVS_LAYOUT)
     let isReading = true
-    const reading = table.read('all', new AbortController().signal).finally(() => (isReading = false))
+    const reading = table.list('all', new AbortController().signal).finally(() => (isReading = false))
     let longestMs = 0
     for (let turns = 0; isReading; turns++) {
       const before = process.threadCpuUsage()

@@ -3,17 +3,15 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import {
+  ADDRESSES,
   type AddressOperation,
   type Binding,
   type BoundAddress,
   diffAddress,
-  directionOfAddress,
   formatAddressOperation,
   hasBinding,
   hostAddress,
-  isSameAddress,
   liveAddresses,
-  stepAddress,
 } from '../../src/ipvs/address-diff.ts'
 import { familyOf } from '../../src/values/address.ts'
 
@@ -41,12 +39,12 @@ const live: fc.Arbitrary<BoundAddress> = fc.constantFrom(V4, V6).chain((address)
 function run(from: BoundAddress | undefined, ops: readonly AddressOperation[]): BoundAddress | undefined {
   let now = from
   for (const direction of ['add', 'remove'] as const)
-    for (const op of ops.filter((it) => directionOfAddress(it) === direction)) {
+    for (const op of ops.filter((it) => ADDRESSES.direction(it) === direction)) {
       const isThere = hasBinding(now, op)
       if (op.kind === 'unbind') assert.ok(isThere, 'EADDRNOTAVAIL')
       else if (familyOf(op.address) === 'IPv6') assert.equal(now, undefined, 'EEXIST')
       else assert.ok(!isThere, 'EEXIST')
-      now = stepAddress(now, op)
+      now = ADDRESSES.step(now, op)
     }
   return now
 }
@@ -61,13 +59,13 @@ describe('diffAddress', () => {
       fc.property(live, (before) => {
         const wanted = hostAddress(before.address)
         const after = run(before, diffAddress(wanted, before))
-        assert.ok(after !== undefined && isSameAddress(after, wanted))
+        assert.ok(after !== undefined && ADDRESSES.equal(after, wanted))
         assert.equal(run(before, diffAddress(undefined, before)), undefined)
       }),
     )
     for (const address of [V4, V6]) {
       const made = run(undefined, diffAddress(hostAddress(address), undefined))
-      assert.ok(made !== undefined && isSameAddress(made, hostAddress(address)))
+      assert.ok(made !== undefined && ADDRESSES.equal(made, hostAddress(address)))
     }
   })
 
@@ -77,8 +75,8 @@ describe('diffAddress', () => {
         fc.pre(before.address === V4)
         let now: BoundAddress | undefined = before
         const ops = diffAddress(hostAddress(V4), before)
-        for (const op of ops.toSorted((a, b) => (directionOfAddress(a) < directionOfAddress(b) ? -1 : 1))) {
-          now = stepAddress(now, op)
+        for (const op of ops.toSorted((a, b) => (ADDRESSES.direction(a) < ADDRESSES.direction(b) ? -1 : 1))) {
+          now = ADDRESSES.step(now, op)
           assert.ok(now !== undefined)
         }
       }),
@@ -88,7 +86,7 @@ describe('diffAddress', () => {
   it('adds an IPv4 host address in addition to another binding, and replaces another IPv6 binding', () => {
     const commands = (address: string, ...bindings: Binding[]) =>
       diffAddress(hostAddress(address), { address, bindings }).map((op) => [
-        directionOfAddress(op),
+        ADDRESSES.direction(op),
         formatAddressOperation(op),
       ])
     assert.deepEqual(commands(V4, { prefixLength: 24 }, { prefixLength: 32, peer: '10.5.5.5' }), [

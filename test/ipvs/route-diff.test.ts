@@ -4,19 +4,17 @@ import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import {
   diffRoute,
-  directionOfRoute,
   formatRouteOperation,
   hasPath,
-  isSameRoute,
   liveRoutes,
-  type LocalRoute,
   localRoute,
+  type LocalRoute,
   LOOPBACK_INDEX,
   ROUTE_PROTOCOL,
   type RouteOperation,
   type RoutePath,
+  ROUTES,
   sharedPaths,
-  stepRoute,
 } from '../../src/ipvs/route-diff.ts'
 import { familyOf } from '../../src/values/address.ts'
 
@@ -53,13 +51,13 @@ function run(
 ): LocalRoute | undefined {
   let now = from
   for (const direction of ['add', 'remove'] as const)
-    for (const op of ops.filter((it) => directionOfRoute(it) === direction)) {
+    for (const op of ops.filter((it) => ROUTES.direction(it) === direction)) {
       const hasSlot = now?.paths.some((it) => slot(it) === slot(op)) ?? false
       if (op.kind === 'add-route')
         assert.ok(familyOf(op.address) === 'IPv6' ? !hasSlot : !hasPath(now, op), `EEXIST: ${formatRouteOperation(op)}`)
       else if (op.kind === 'replace-route') assert.ok(hasSlot && familyOf(op.address) === 'IPv6')
       else assert.ok(hasPath(now, op), `ESRCH: ${formatRouteOperation(op)}`)
-      now = stepRoute(now, op)
+      now = ROUTES.step(now, op)
       after(now)
     }
   return now
@@ -71,7 +69,7 @@ describe('diffRoute', () => {
       fc.property(live, fc.boolean(), (before, hasSource) => {
         const wanted = wantedRoute(before.address, hasSource)
         const made = run(before, diffRoute(wanted, before))
-        assert.ok(made !== undefined && isSameRoute(made, wanted))
+        assert.ok(made !== undefined && ROUTES.equal(made, wanted))
         assert.deepEqual(diffRoute(wanted, made), [])
         assert.equal(run(before, diffRoute(undefined, before)), undefined)
       }),

@@ -138,7 +138,7 @@ describe('ipset', needs('ipset:hash:ip,port,net', 'program:ipset'), () => {
   it('SetTable adopts sets that the ipset command made', async () => {
     const world = new World(ipset).wantSets()
     const commands = CATALOGUE.flatMap(({ name }) =>
-      world.sets.table.diff(name, world.sets.desired(name), undefined).map(world.sets.table.format),
+      world.sets.kind.diff(name, world.sets.desired(name), undefined).map(world.sets.kind.text),
     )
     sh(commands.join('\n'))
     assert.equal((await world.pass()).applied, 0)
@@ -178,7 +178,7 @@ describe('ipset', needs('ipset:hash:ip,port,net', 'program:ipset'), () => {
       lines.toSorted(),
     )
     assert.deepEqual(
-      [...(await world.entryTable.read('all', signal)).keys()].map((key) => `add ${key}`).sort(),
+      [...(await world.entryTable.list('all', signal)).keys()].map((key) => `add ${key}`).sort(),
       lines.toSorted(),
     )
     assert.equal((await world.doubt().pass()).applied, 0)
@@ -195,7 +195,7 @@ describe('ipset', needs('ipset:hash:ip,port,net', 'program:ipset'), () => {
     await world.pass()
     const keys = ['KUBE-CLUSTER-IP 10.0.0.2,tcp:1', 'KUBE-CLUSTER-IP 10.0.0.3,tcp:1', 'KUBE-IPVS-IPS 10.0.0.1']
     assert.deepEqual(
-      await world.entryTable.read(keys, signal),
+      await world.entryTable.list(keys, signal),
       new Map([[keys[0], { set: 'KUBE-CLUSTER-IP', entry: '10.0.0.2,tcp:1' }]]),
     )
   })

@@ -49,7 +49,7 @@ export function everythingCounted(): ScrapeInput {
       choiceCounts: () => new Map([['scheduler', 4]]),
       tables: [
         {
-          table: { name: 'virtual-servers' },
+          kind: { name: 'virtual-servers' },
           counts: {
             ...noCounts(),
             added: 5,

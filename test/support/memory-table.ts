@@ -2,19 +2,12 @@
  * A kernel table in memory, with the pure half of the real virtual-server table. It fails on request, and a test can change
  * it behind the reconciler's back.
  */
-import {
-  diffVirtualServer,
-  sameVirtualServer,
-  servesWithout,
-  stepVirtualServer,
-  stepVirtualServerThrough,
-} from '../../src/ipvs/diff.ts'
-import { formatOperation } from '../../src/ipvs/text.ts'
-import { directionOf, type VirtualServer, type VirtualServerOperation } from '../../src/ipvs/types.ts'
-import type { KernelTable } from '../../src/sync/table.ts'
+import { VIRTUAL_SERVERS } from '../../src/ipvs/diff.ts'
+import type { VirtualServer, VirtualServerOperation } from '../../src/ipvs/types.ts'
+import type { TableIo } from '../../src/sync/table.ts'
 
-export class MemoryTable implements KernelTable<VirtualServer, VirtualServerOperation> {
-  readonly name = 'virtual-servers'
+export class MemoryTable implements TableIo<VirtualServer, VirtualServerOperation> {
+  readonly kind = VIRTUAL_SERVERS
   readonly kernel = new Map<string, VirtualServer>()
   readonly applied: string[] = []
   reads = 0
@@ -25,7 +18,7 @@ export class MemoryTable implements KernelTable<VirtualServer, VirtualServerOper
   failRead = false
   foreign: ReadonlySet<string> = new Set()
 
-  async read(keys: readonly string[] | 'all'): Promise<Map<string, VirtualServer>> {
+  async list(keys: readonly string[] | 'all'): Promise<Map<string, VirtualServer>> {
     this.reads++
     if (keys !== 'all') this.readKeys += keys.length
     if (this.failRead) throw new Error('the table cannot be read')
@@ -38,24 +31,16 @@ export class MemoryTable implements KernelTable<VirtualServer, VirtualServerOper
     )
   }
 
-  diff = diffVirtualServer
-  equal = sameVirtualServer
-  step = stepVirtualServer
-  stepAll = stepVirtualServerThrough
-  direction = directionOf
-  canSpare = servesWithout
-  format = formatOperation
-
   async apply(ops: readonly VirtualServerOperation[]): Promise<readonly (Error | undefined)[]> {
     return ops.map((op) => {
       if (this.fails(op)) return new Error('injected failure')
       const live = this.kernel.get(op.key)
       const adds = op.kind === 'add-virtual-server'
       if (adds === (live !== undefined)) return new Error(adds ? 'EEXIST' : 'ESRCH')
-      const after = stepVirtualServer(live, op)
+      const after = VIRTUAL_SERVERS.step(live, op)
       if (after === undefined) this.kernel.delete(op.key)
       else this.kernel.set(op.key, after)
-      this.applied.push(formatOperation(op))
+      this.applied.push(VIRTUAL_SERVERS.text(op))
       return undefined
     })
   }

@@ -3,7 +3,6 @@
  * the order across tables can be seen.
  */
 import { EntryTable, SetTable } from '../../src/ipset/tables.ts'
-import { entryKey } from '../../src/ipset/types.ts'
 import { IptablesTable } from '../../src/iptables/table.ts'
 import { AddressTable } from '../../src/ipvs/addresses.ts'
 import { DeviceTable } from '../../src/ipvs/device.ts'
@@ -13,36 +12,24 @@ import { ChosenSchedulers } from '../../src/modes/ipvs/chosen-schedulers.ts'
 import { IpvsDataplane } from '../../src/modes/ipvs/dataplane.ts'
 import { SetsAndRules, type SetsAndRulesOptions } from '../../src/modes/ipvs/sets-and-rules.ts'
 import { IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
-import type { KernelTable } from '../../src/sync/table.ts'
+import type { TableIo } from '../../src/sync/table.ts'
 import type { Problem } from '../../src/values/errors.ts'
 import { silentLog } from '../../src/values/log.ts'
 import type { IpFamily } from '../../src/values/protocol.ts'
-import { SERVICE_DEVICE } from '../../src/values/well-known.ts'
 import { MemoryIptables } from '../iptables/memory-iptables.ts'
 
 /** A table whose items are in a map instead of the kernel. */
-export interface InMemory<Item, Op> extends KernelTable<Item, Op> {
+export interface InMemory<Item, Op> extends TableIo<Item, Op> {
   readonly kernel: Map<string, Item>
 }
 
-function inMemory<Item, Op>(
-  real: KernelTable<Item, Op>,
-  keyOf: (op: Op) => string,
-  world: MemoryWorld,
-): InMemory<Item, Op> {
+function inMemory<Item, Op>(real: TableIo<Item, Op>, world: MemoryWorld): InMemory<Item, Op> {
   const kernel = new Map<string, Item>()
   return {
-    name: real.name,
-    diff: real.diff.bind(real),
-    equal: real.equal.bind(real),
-    step: real.step.bind(real),
-    direction: real.direction.bind(real),
-    format: real.format.bind(real),
-    isOurs: real.isOurs.bind(real),
-    ...(real.stepAll === undefined ? {} : { stepAll: real.stepAll.bind(real) }),
-    canSpare: (live, removals) => real.canSpare?.(live, removals) ?? false,
+    kind: real.kind,
+    isOurs: (key, live) => real.isOurs?.(key, live) ?? true,
     kernel,
-    async read(keys) {
+    async list(keys) {
       const wanted = keys === 'all' ? [...kernel.keys()] : keys
       return new Map(
         wanted.flatMap((key) => {
@@ -53,11 +40,11 @@ function inMemory<Item, Op>(
     },
     async apply(ops) {
       return ops.map((op) => {
-        const command = real.format(op)
+        const command = real.kind.text(op)
         if (world.fails(command)) return world.failure
-        const after = real.step(kernel.get(keyOf(op)), op)
-        if (after === undefined) kernel.delete(keyOf(op))
-        else kernel.set(keyOf(op), after)
+        const after = real.kind.step(kernel.get(real.kind.key(op)), op)
+        if (after === undefined) kernel.delete(real.kind.key(op))
+        else kernel.set(real.kind.key(op), after)
         world.journal.push(command)
         return undefined
       })
@@ -118,14 +105,14 @@ export class MemoryWorld {
 
   constructor(families: readonly IpFamily[] = ['IPv4']) {
     this.families = families
-    this.sets = inMemory(new SetTable(NO_SETS, families), (op) => op.name, this)
+    this.sets = inMemory(new SetTable(NO_SETS, families), this)
     const hooks = { families, onSetLost: () => undefined, onGrown: () => undefined }
-    this.entries = inMemory(new EntryTable(NO_SETS, hooks), entryKey, this)
+    this.entries = inMemory(new EntryTable(NO_SETS, hooks), this)
     const servers = new VirtualServerTable(NO_SERVERS, [])
-    this.virtualServers = inMemory(servers, (op) => op.key, this)
-    this.device = inMemory(new DeviceTable(NO_LINKS), () => SERVICE_DEVICE, this)
-    this.addresses = inMemory(new AddressTable(NO_ADDRESSES), (op) => op.address, this)
-    this.routes = inMemory(new RouteTable(NO_ROUTES, families), (op) => op.address, this)
+    this.virtualServers = inMemory(servers, this)
+    this.device = inMemory(new DeviceTable(NO_LINKS), this)
+    this.addresses = inMemory(new AddressTable(NO_ADDRESSES), this)
+    this.routes = inMemory(new RouteTable(NO_ROUTES, families), this)
   }
 
   /** A new process on this kernel. */

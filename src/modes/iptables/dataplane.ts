@@ -142,7 +142,7 @@ export class IptablesDataplane implements Dataplane {
       // There is no retry: only a change of the Service helps, and that renders its rules again.
       for (const [key, error] of this.#wanted.get(loop.family)?.takeRefused() ?? [])
         failures.push({
-          table: loop.sync.table.name,
+          table: loop.sync.kind.name,
           key,
           command: '',
           error,

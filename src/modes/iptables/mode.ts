@@ -137,7 +137,7 @@ export class IptablesMode implements Mode {
 
   tableHealth(): readonly TableHealth[] {
     return this.dataplane.loops.all.map(({ sync, family }) => ({
-      what: sync.table.name,
+      what: sync.kind.name,
       families: [family],
       wrong: isTableFaulty(sync),
     }))

@@ -76,7 +76,7 @@ async function makeDevice(signal: AbortSignal): Promise<void> {
   const rtnetlink = openRtnetlink()
   try {
     const table = new DeviceTable(rtnetlink)
-    if ((await table.read('all', signal)).size > 0) return
+    if ((await table.list('all', signal)).size > 0) return
     const [error] = await table.apply([{ kind: 'create-device' }], signal)
     if (error !== undefined) throw error
   } finally {

@@ -24,7 +24,7 @@ import { ipv6Lack, switchOnIpv6 } from '../../node/device-ipv6.ts'
 import type { HostIptables } from '../../node/iptables-programs.ts'
 import type { SettingListener } from '../../node/sysctl.ts'
 import { type Reconciled, reconciled } from '../../sync/reconciler.ts'
-import type { KernelTable } from '../../sync/table.ts'
+import type { TableIo } from '../../sync/table.ts'
 import { TableSync } from '../../sync/table-sync.ts'
 import type { Cidr } from '../../values/cidr.ts'
 import type { IpFamily } from '../../values/protocol.ts'
@@ -33,17 +33,17 @@ import { nftAccessOf } from '../nft-access.ts'
 import { isTableFaulty, type TableHealth } from '../table-health.ts'
 
 export interface IpvsTables {
-  readonly sets: KernelTable<SetParameters, SetOperation>
-  readonly entries: KernelTable<SetEntry, SetEntryOperation>
+  readonly sets: TableIo<SetParameters, SetOperation>
+  readonly entries: TableIo<SetEntry, SetEntryOperation>
   /** One for each family whose rules can be written. */
   readonly chains: readonly IptablesTable[]
-  readonly virtualServers: KernelTable<VirtualServer, VirtualServerOperation> & Pick<VirtualServerTable, 'connections'>
-  readonly device: KernelTable<Device, DeviceOperation>
-  readonly addresses: KernelTable<BoundAddress, AddressOperation> &
+  readonly virtualServers: TableIo<VirtualServer, VirtualServerOperation> & Pick<VirtualServerTable, 'connections'>
+  readonly device: TableIo<Device, DeviceOperation>
+  readonly addresses: TableIo<BoundAddress, AddressOperation> &
     Pick<AddressTable, 'deviceIndex' | 'isBoundSoon'> & {
       [Hook in 'onUnbound' | 'onDeviceMissing']: AddressTable[Hook]
     }
-  readonly routes: KernelTable<LocalRoute, RouteOperation>
+  readonly routes: TableIo<LocalRoute, RouteOperation>
 }
 
 export interface TableOptions {
@@ -126,7 +126,7 @@ export function removalOfChains(chains: readonly IptablesTable[]): Reconciled[] 
   return chains.map((table) => reconciled(new TableSync(table), { atOnce: true }))
 }
 
-function unwanted<Item, Op>(table: KernelTable<Item, Op>): Reconciled {
+function unwanted<Item, Op>(table: TableIo<Item, Op>): Reconciled {
   return reconciled(new TableSync(table))
 }
 
@@ -154,7 +154,7 @@ export interface ListedTable {
 export function listTables(states: IpvsStates, families: readonly IpFamily[]): readonly ListedTable[] {
   const ofServices = <Item, Op>(sync: TableSync<Item, Op>): ListedTable => ({
     counted: sync,
-    health: () => [{ what: sync.table.name, families, wrong: isTableFaulty(sync) }],
+    health: () => [{ what: sync.kind.name, families, wrong: isTableFaulty(sync) }],
   })
   const { sets, entries, chains, virtualServers, device, addresses, routes } = states
   return [
@@ -162,7 +162,7 @@ export function listTables(states: IpvsStates, families: readonly IpFamily[]): r
     ofServices(entries),
     ...chains.map(({ family, sync }) => ({
       counted: sync,
-      health: () => [{ what: sync.table.name, families: [family], wrong: hasFailing(sync) }],
+      health: () => [{ what: sync.kind.name, families: [family], wrong: hasFailing(sync) }],
     })),
     ofServices(virtualServers),
     { counted: device, health: () => [{ what: 'device', families, wrong: hasFailing(device) }] },

@@ -28,11 +28,11 @@ export async function hasIpvsLeftovers(
   signal: AbortSignal,
 ): Promise<boolean> {
   if ((await rtnetlink.getLink(SERVICE_DEVICE, { signal })) !== undefined) return true
-  if ((await new RouteTable(rtnetlink, families).read('all', signal)).size > 0) return true
+  if ((await new RouteTable(rtnetlink, families).list('all', signal)).size > 0) return true
   if (!isModuleThere('ip_set')) return false
   const ipset = await openIpset(signal)
   try {
-    return (await new SetTable(ipset, families).read('all', signal)).size > 0
+    return (await new SetTable(ipset, families).list('all', signal)).size > 0
   } finally {
     ipset.close()
   }
@@ -60,7 +60,7 @@ export class IpvsLeftovers {
     const tableOptions: TableOptions = { ...options, layout: CLEANUP_LAYOUT }
     const device = (await rtnetlink.getLink(SERVICE_DEVICE, { signal }))?.index
     const addresses = (await rtnetlink.listAddresses({ signal })).filter((it) => it.interfaceIndex !== device)
-    const entries = (await openTables(tableOptions).entries.read('all', signal)).values()
+    const entries = (await openTables(tableOptions).entries.list('all', signal)).values()
     return new IpvsLeftovers(tableOptions, ownedBySets(entries, new Set(addresses.map(({ address }) => address))))
   }
 

@@ -129,7 +129,7 @@ async function readEntries(signal: AbortSignal): Promise<LiveObjects['entries']>
       onSetLost: () => undefined,
       onGrown: () => undefined,
     })
-    return await table.read('all', signal)
+    return await table.list('all', signal)
   } finally {
     ipset.close()
   }

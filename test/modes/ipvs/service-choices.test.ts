@@ -76,7 +76,7 @@ describe('a virtual server', () => {
       await pass()
       const server = memory.virtualServers.kernel.get(frontend.key)
       assert.ok(server)
-      const fields = memory.virtualServers.format({ kind: 'add-virtual-server', key: frontend.key, server })
+      const fields = memory.virtualServers.kind.text({ kind: 'add-virtual-server', key: frontend.key, server })
       assert.equal(flagNames(fields.replace(/^.*? -s/, '-s')), flagNames(expected))
       if (added.has(frontend.key))
         assert.ok(!memory.journal.some((command) => / -[AD] /.test(command)), memory.journal.join('\n'))

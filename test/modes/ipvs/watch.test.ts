@@ -61,7 +61,7 @@ class Bench {
   }
 
   async opened(): Promise<this> {
-    await this.table.read('all', signal)
+    await this.table.list('all', signal)
     return this
   }
 
