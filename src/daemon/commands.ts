@@ -13,6 +13,7 @@ import { kernelFamilies } from '../node/families.ts'
 import { ProblemLog } from '../serve/problem-log.ts'
 import type { FrontendKey } from '../service/frontends.ts'
 import { DesiredFrontends } from '../sync/desired-frontends.ts'
+import { commandsOf } from '../sync/plan.ts'
 import { deadlineSignal } from '../node/deadline.ts'
 import type { Log } from '../values/log.ts'
 import type { AccessProvider } from '../watch/api/access.ts'
@@ -37,7 +38,7 @@ export async function plannedCommands(settings: SourceSettings, log: Log): Promi
   const { openSource, openNodeLabels, virtualIps } = await chooseSources({ ...settings, log })
   const proxy = await assembleProxy({ configuration, nodeName, log, virtualIps, openNodeLabels })
   try {
-    return await proxy.preview(openSource, LIST_MS)
+    return commandsOf(await proxy.plan(openSource, LIST_MS))
   } finally {
     await proxy.close()
   }
@@ -65,7 +66,7 @@ export async function openViews(settings: SourceSettings, log: Log, deadlineMs =
   }
   try {
     const { inspected } = proxy
-    await proxy.preview(openSource, deadlineMs, { reportsProblems: true })
+    await proxy.plan(openSource, deadlineMs, { reportsProblems: true })
     const { answerLocally } = await import('./local-answers.ts')
     const client = askHere(async (target) => {
       const [path = '', query = ''] = target.split('?')

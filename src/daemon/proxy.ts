@@ -1,4 +1,4 @@
-/** The life of the proxy: preparation, start, preview, reload, handover, end. `assembleProxy` in `daemon.ts` makes its parts. */
+/** The life of the proxy: preparation, start, plan, reload, handover, end. `assembleProxy` in `daemon.ts` makes its parts. */
 import type { KubeProxyConfiguration, ProxyMode } from '../config/types.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import type { CountedConnection } from '../metrics/sources.ts'
@@ -9,6 +9,7 @@ import type { HealthChecks } from '../serve/health-checks.ts'
 import type { ProblemLog } from '../serve/problem-log.ts'
 import type { DesiredFrontends, FrontendListener } from '../sync/desired-frontends.ts'
 import type { SyncLoop } from '../sync/loop.ts'
+import type { PlanRow } from '../sync/plan.ts'
 import type { NodeLabels } from '../service/node-context.ts'
 import { CodedError } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
@@ -142,14 +143,14 @@ export class Proxy {
   }
 
   /**
-   * The commands that a pass would run now; instead of `start`. The lists are awaited here and not reported to `readiness`, which
+   * What a pass would find and do now; instead of `start`. The lists are awaited here and not reported to `readiness`, which
    * would open the loop. Rejects with `source-timeout` when the source has not listed within the deadline.
    */
-  async preview(
+  async plan(
     openSource: (sink: ObjectSink) => Source,
     deadlineMs: number,
     { reportsProblems = false }: { readonly reportsProblems?: boolean } = {},
-  ): Promise<string[]> {
+  ): Promise<PlanRow[]> {
     const { mode, node, nodeLabels, desired, listener, abort, log } = this.#parts
     await node.readAddresses()
     const lists = new FirstLists()
@@ -166,7 +167,7 @@ export class Proxy {
     flush()
     await nodeLabels.known(deadlineMs)
     flush()
-    return mode.dataplane.preview({ signal: abort.signal, mayRemove: true })
+    return mode.dataplane.plan(abort.signal)
   }
 
   /** Applies a configuration that differs only in fields that are live in its mode. */

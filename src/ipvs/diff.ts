@@ -237,5 +237,6 @@ export const VIRTUAL_SERVERS: TableKind<VirtualServer, VirtualServerOperation> =
   stepAll: stepVirtualServerThrough,
   direction: directionOf,
   canSpare: servesWithout,
+  isDraining: (desired, live) => drainingRealServers(desired, live).length > 0,
   text: formatOperation,
 }

@@ -12,6 +12,7 @@ import type { Frontend } from '../service/frontends.ts'
 import type { NodePortFrontends } from '../service/contribution.ts'
 import type { NodeContext } from '../service/node-context.ts'
 import type { Dataplane } from '../sync/loop.ts'
+import type { PlanRow } from '../sync/plan.ts'
 import type { PassReport } from '../sync/reconciler.ts'
 import type { Problem } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
@@ -21,8 +22,8 @@ import type { WantedObject } from '../explain/wanted-objects.ts'
 
 export interface ModeDataplane extends Dataplane {
   readonly staleFlows: StaleFlows
-  /** The commands of the next pass, without running any. */
-  preview(options: { readonly signal: AbortSignal; readonly mayRemove: boolean }): Promise<string[]>
+  /** What the next pass would find and do. */
+  plan(signal: AbortSignal): Promise<PlanRow[]>
 }
 
 export interface ModeOptions {

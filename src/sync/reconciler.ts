@@ -7,10 +7,11 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '../values/clock.ts'
 import { CarefulRead } from './careful-read.ts'
 import { CONTESTED_REPAIRS } from './key-history.ts'
+import { type PlanRow, rowsOf } from './plan.ts'
 import type { TableSync } from './table-sync.ts'
 import type { Direction, Failure, Repair, Step, TableCounts, TableName } from './table.ts'
 
-/** What a pass did, or would do. */
+/** What a pass did. */
 export interface PassReport {
   /** Successful operations. */
   readonly applied: number
@@ -29,7 +30,7 @@ export interface PassOptions {
   readonly idle?: ReadonlyMap<string, ReadonlySet<string>>
 }
 
-export interface PreviewOptions extends Pick<PassOptions, 'signal' | 'mayRemove' | 'now'> {
+export interface PlanOptions extends Pick<PassOptions, 'signal' | 'now'> {
   /** A table that cannot be read is left out. */
   readonly onUnreadable?: (table: TableName, error: Error) => void
 }
@@ -60,8 +61,8 @@ export interface Reconciled {
   add(pass: Pass): Promise<boolean>
   /** Runs the removals that `add` has planned. */
   remove(pass: Pass): Promise<void>
-  /** The plan as commands, without running anything. Call after `read`. */
-  preview(mayRemove: boolean): { readonly additions: readonly string[]; readonly removals: readonly string[] }
+  /** The plan, without running anything. Call after `read`. */
+  rows(): Iterable<PlanRow>
   allowRemovals(): void
   /** When something is due: the next attempt to read an unreadable table, else the first of its keys. */
   nextDueMs(): number | undefined
@@ -257,16 +258,7 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
         pass.timePassed()
       }
     },
-    preview(mayRemove) {
-      const additions: string[] = []
-      const removed: string[][] = []
-      for (const key of sync.takeDue(Number.POSITIVE_INFINITY)) {
-        const ops = sync.plan(key, mayRemove)?.ops ?? []
-        additions.push(...ops.filter((op) => !isRemoval(op)).map((op) => kind.text(op)))
-        removed.push(ops.filter(isRemoval).map((op) => kind.text(op)))
-      }
-      return { additions, removals: removed.toReversed().flat() }
-    },
+    rows: () => rowsOf(sync),
     allowRemovals: () => sync.allowRemovals(),
     nextDueMs() {
       if (reading.retryAtMs !== undefined) return reading.retryAtMs
@@ -316,10 +308,12 @@ export class Reconciler {
     return pass
   }
 
-  /** The commands that a pass would run, in order. Rejects when a table cannot be read, unless `onUnreadable` takes note of it. */
-  async preview(options: PreviewOptions): Promise<string[]> {
-    this.#allowRemovals(options.mayRemove)
-    const pass = new Pass(options)
+  /**
+   * What a pass that may remove would find and do, table by table; nothing changes. Rejects when a table cannot be read, unless
+   * `onUnreadable` takes note of it.
+   */
+  async plan(options: PlanOptions): Promise<PlanRow[]> {
+    const pass = new Pass({ ...options, mayRemove: true })
     const readable: Reconciled[] = []
     for (const table of this.#tables) {
       const error = await table.read(pass)
@@ -327,8 +321,7 @@ export class Reconciler {
       else if (options.onUnreadable === undefined) throw error
       else options.onUnreadable(table.name, error)
     }
-    const plans = readable.map((table) => table.preview(options.mayRemove))
-    return [...plans.flatMap((plan) => plan.additions), ...plans.toReversed().flatMap((plan) => plan.removals)]
+    return readable.flatMap((table) => Array.from(table.rows()))
   }
 
   #allowRemovals(mayRemove: boolean): void {

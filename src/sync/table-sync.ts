@@ -237,6 +237,11 @@ export class TableSync<Item, Op> {
     return live === undefined && desired !== undefined ? { key, ops, desired, result: desired } : { key, ops, desired }
   }
 
+  /** All keys that are wanted or live, the dirty ones first and in the order of a pass. */
+  keys(): Set<string> {
+    return new Set([...this.#dirty, ...this.#desired.keys(), ...this.#live.keys()])
+  }
+
   /**
    * Whether a step may run now. A step on a suspected key is a repair; a key that needs repairs too often waits longer each time,
    * so that two programs do not fight at full speed. The time is read only for a suspected key.

@@ -36,6 +36,8 @@ export interface TableKind<Item, Op> {
    * they remove. A kind without this function never allows it, because the failed operation may have been the replacement.
    */
   canSpare?(live: Item | undefined, removals: readonly Op[]): boolean
+  /** Whether parts of `live` stay only until their connections end. Absent: never. */
+  isDraining?(desired: Item, live: Item): boolean
   /** The operation as the command an operator would type. */
   text(op: Op): string
 }

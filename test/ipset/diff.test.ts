@@ -27,6 +27,7 @@ import {
   type SetOperation,
   type SetParameters,
 } from '../../src/ipset/types.ts'
+import { commandsOf } from '../../src/sync/plan.ts'
 import { reconciled, Reconciler } from '../../src/sync/reconciler.ts'
 import { TableSync } from '../../src/sync/table-sync.ts'
 import type { TableIo } from '../../src/sync/table.ts'
@@ -322,7 +323,7 @@ describe('Reconciler over sets and entries', () => {
     )
   })
 
-  it('previews additions from the first set to the last, then removals', async () => {
+  it('plans additions from the first set to the last, then removals', async () => {
     const kernel = new MemorySets()
     for (const set of CATALOGUE) kernel.sets.set(set.name, parametersOf(set))
     const old = { set: setName('CLUSTER-IP', 'IPv4'), entry: '10.96.0.1,tcp:1' }
@@ -332,12 +333,8 @@ describe('Reconciler over sets and entries', () => {
     for (const set of CATALOGUE) sets.want(set.name, parametersOf(set))
     const wanted = { set: setName('CLUSTER-IP', 'IPv4'), entry: '10.96.0.2,tcp:1' }
     entries.want(entryKey(wanted), wanted)
-    const preview = await new Reconciler([reconciled(sets), reconciled(entries)]).preview({
-      signal,
-      mayRemove: true,
-      now: () => 0,
-    })
-    assert.deepEqual(preview, [
+    const rows = await new Reconciler([reconciled(sets), reconciled(entries)]).plan({ signal, now: () => 0 })
+    assert.deepEqual(commandsOf(rows), [
       'ipset add KUBE-CLUSTER-IP 10.96.0.2,tcp:1',
       'ipset del KUBE-CLUSTER-IP 10.96.0.1,tcp:1',
     ])

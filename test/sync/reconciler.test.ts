@@ -9,6 +9,7 @@ import {
   virtualServerKey,
   type VirtualServerOperation,
 } from '../../src/ipvs/types.ts'
+import { commandsOf } from '../../src/sync/plan.ts'
 import { reconciled, Reconciler } from '../../src/sync/reconciler.ts'
 import { TableSync } from '../../src/sync/table-sync.ts'
 import { MemoryTable } from '../support/memory-table.ts'
@@ -380,16 +381,34 @@ describe('Reconciler', () => {
     assert.deepEqual(world.table.kernel.get(KEY)?.realServers, [real('2.2.2.2')])
   })
 
-  it('previews the commands of a pass in order, and shows no difference for a drain', async () => {
-    const prepare = () =>
-      new World()
-        .put(virtual('10.0.0.1', real('1.1.1.1', 0)), virtual('10.0.0.3'))
-        .want(virtual('10.0.0.1'), virtual('10.0.0.2', real('3.3.3.3')))
-    const previewed = await prepare().reconciler.preview({ signal, mayRemove: true, now: () => 0 })
-    const world = prepare()
+  it('plans a row for each item of ours, with the commands of a pass in order, and changes nothing', async () => {
+    const world = new World()
+      .put(
+        virtual('10.0.0.1', real('1.1.1.1', 0)),
+        virtual('10.0.0.3'),
+        virtual('10.0.0.4', real('4.4.4.4')),
+        virtual('10.0.0.5', real('1.1.1.1'), real('5.5.5.5')),
+        virtual('10.0.0.9'),
+      )
+      .want(virtual('10.0.0.1'), virtual('10.0.0.2', real('3.3.3.3')), virtual('10.0.0.4', real('4.4.4.4')))
+      .want(virtual('10.0.0.5', real('5.5.5.5', 7)))
+    world.table.foreign = new Set(['10.0.0.9:80/tcp'])
+    const plan = () => world.reconciler.plan({ signal, now: () => 0 })
+    const states = async () => (await plan()).map(({ table, key, state }) => `${table} ${key} ${state}`)
+    const rows = await plan()
+    assert.deepEqual(await states(), [
+      'virtual-servers 10.0.0.1:80/tcp draining',
+      'virtual-servers 10.0.0.2:80/tcp missing',
+      'virtual-servers 10.0.0.4:80/tcp present',
+      'virtual-servers 10.0.0.5:80/tcp differs',
+      'virtual-servers 10.0.0.3:80/tcp extra',
+    ])
+    assert.deepEqual([world.table.applied, world.table.reads], [[], 1])
     await world.pass()
-    assert.deepEqual(previewed, world.table.applied)
-    assert.equal(previewed.length, 3)
+    assert.deepEqual(commandsOf(rows), world.table.applied)
+    assert.equal(world.table.applied.length, 5)
+    assert.deepEqual(new Set((await states()).map((row) => row.split(' ')[2])), new Set(['draining', 'present']))
+    assert.deepEqual(commandsOf(await plan()), [])
   })
 
   it('reaches the desired state except what the kernel refuses, and never removes the last usable real server', async () => {

@@ -25,6 +25,7 @@ import {
 } from '../../service/frontends.ts'
 import type { NodePortRanges } from '../../service/node-addresses.ts'
 import type { Dataplane } from '../../sync/loop.ts'
+import type { PlanRow } from '../../sync/plan.ts'
 import { type PassReport, Reconciler, reconciled } from '../../sync/reconciler.ts'
 import { familyOf } from '../../values/address.ts'
 import type { IpFamily } from '../../values/protocol.ts'
@@ -154,13 +155,11 @@ export class IptablesDataplane implements Dataplane {
     return failures.length === 0 ? NOTHING_DONE : { ...NOTHING_DONE, failures }
   }
 
-  /** What a pass would do, as commands. */
-  preview(options: { readonly signal: AbortSignal; readonly mayRemove: boolean }): Promise<string[]> {
+  /** What the next pass would find and do. */
+  plan(signal: AbortSignal): Promise<PlanRow[]> {
     for (const loop of this.loops.all) this.#submit(loop)
-    return new Reconciler(this.loops.all.map(({ sync }) => reconciled(sync))).preview({
-      ...options,
-      now: this.#options.now,
-    })
+    const tables = this.loops.all.map(({ sync }) => reconciled(sync))
+    return new Reconciler(tables).plan({ signal, now: this.#options.now })
   }
 
   /** What is wanted for these frontends, as last given to the loops. */

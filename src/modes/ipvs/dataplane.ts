@@ -20,6 +20,7 @@ import {
 import { DEFAULT_WEIGHT, isGradual, slowStartFactor, usesWeights } from '../../service/weights.ts'
 import type { Dataplane, DataplanePass } from '../../sync/loop.ts'
 import { type LargeWork, OwnerShares } from '../../sync/owner-shares.ts'
+import type { PlanRow } from '../../sync/plan.ts'
 import { type PassReport, type Reconciled, Reconciler, reconciled } from '../../sync/reconciler.ts'
 import { TableSync } from '../../sync/table-sync.ts'
 import { familyOf } from '../../values/address.ts'
@@ -215,15 +216,15 @@ export class IpvsDataplane implements Dataplane {
     return report
   }
 
-  /** The commands of the next pass, without running any. */
-  async preview(options: { readonly signal: AbortSignal; readonly mayRemove: boolean }): Promise<string[]> {
-    await this.#askSchedulers(options.signal)
+  /** What the next pass would find and do. */
+  async plan(signal: AbortSignal): Promise<PlanRow[]> {
+    await this.#askSchedulers(signal)
     this.setsAndRules.renderRules()
     for (const key of this.#toBind) this.virtualAddresses.set(key, true)
     this.#toBind.clear()
-    await this.#acceptStarting(options.signal)
+    await this.#acceptStarting(signal)
     const all = new Reconciler([...this.setsAndRules.tables, ...this.#ownTables])
-    return all.preview({ ...options, now: this.#options.now })
+    return all.plan({ signal, now: this.#options.now })
   }
 
   /** This process does not know which endpoints start slowly in the daemon that runs, so it takes their weights as they are. */

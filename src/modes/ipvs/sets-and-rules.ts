@@ -122,7 +122,7 @@ export class SetsAndRules {
     this.#rules.use(kind)
   }
 
-  /** Sets, entries and rules in the order in which a pass adds, for a preview without the loops. */
+  /** Sets, entries and rules in the order in which a pass adds, for a plan without the loops. */
   get tables(): readonly Reconciled[] {
     return [reconciled(this.sets), reconciled(this.entries), ...this.loops.all.map(({ sync }) => reconciled(sync))]
   }

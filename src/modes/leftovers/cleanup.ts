@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { openRtnetlink } from '../../../native/open.ts'
 import { ipFamilies } from '../../node/host.ts'
 import { HostIptables } from '../../node/iptables-programs.ts'
+import { commandsOf } from '../../sync/plan.ts'
 import { type Reconciled, Reconciler } from '../../sync/reconciler.ts'
 import type { Cidr } from '../../values/cidr.ts'
 import { asError } from '../../values/errors.ts'
@@ -91,7 +92,7 @@ async function removeFromTables(options: CleanupOptions): Promise<RemovalResult>
     const onUnreadable = (table: string, error: Error): void => {
       if (dryRun) failures.push({ command: table, error })
     }
-    const commands = await reconciler().preview({ signal, mayRemove: true, now, onUnreadable })
+    const commands = commandsOf(await reconciler().plan({ signal, now, onUnreadable }))
     if (!dryRun) failures.push(...(await removeAll(reconciler(), signal)))
     return { commands, failures }
   } finally {

@@ -15,6 +15,7 @@ import type { Service } from '../../../src/service/objects.ts'
 import { contributionOf } from '../../support/contribution.ts'
 import { frontendOf } from '../../support/frontends.ts'
 import { service } from '../../support/objects.ts'
+import { commandsOf } from '../../../src/sync/plan.ts'
 import { MemoryWorld, rulesWritten } from '../../support/memory-world.ts'
 import { recordingLog } from '../../support/recording-log.ts'
 import { parse } from '../../watch/objects/parse.ts'
@@ -136,8 +137,7 @@ describe('a virtual server', () => {
       other.wantFixtures()
       const frontend = frontendOf({ bind: false, servicePort: { choices } }, ['1.1.1.1', '2.2.2.2'])
       other.frontend(KEY, frontend)
-      const planned = await other.preview({ signal, mayRemove: true })
-      return planned.filter((command) => command.startsWith('ipvsadm'))
+      return commandsOf(await other.plan(signal)).filter((command) => command.startsWith('ipvsadm'))
     }
     use(['1.1.1.1'])
     await pass()

@@ -6,6 +6,7 @@ import type { ChainLayout } from '../../../src/iptables/layout.ts'
 import { IptablesTable } from '../../../src/iptables/table.ts'
 import type { IptablesPrograms } from '../../../src/iptables/types.ts'
 import { CLEANUP_LAYOUT, IPTABLES_LAYOUT, IPVS_LAYOUT } from '../../../src/modes/leftovers/layouts.ts'
+import { commandsOf } from '../../../src/sync/plan.ts'
 import { Reconciler, reconciled } from '../../../src/sync/reconciler.ts'
 import { TableSync } from '../../../src/sync/table-sync.ts'
 import { recordingPath } from '../../support/recordings.ts'
@@ -27,7 +28,7 @@ function reconciler(text: string, layout: ChainLayout, inputs: string[] = []): R
 
 /** Commands of a pass that wants nothing, one each, without the name of the program. */
 async function removals(text: string, layout: ChainLayout): Promise<string[]> {
-  const commands = await reconciler(text, layout).preview(OPTIONS)
+  const commands = commandsOf(await reconciler(text, layout).plan(OPTIONS))
   return commands.flatMap((command) => command.split('\n')).map((line) => line.replace('iptables-legacy -t ', ''))
 }
 

@@ -1,0 +1,65 @@
+/**
+ * The plan of a pass as data: a row for each item that is wanted, or that is in the kernel and ours. `diff`, `doctor` and
+ * `cleanup` print its commands.
+ */
+import type { Direction, Step, TableKind, TableName } from './table.ts'
+
+/**
+ * `extra`: nothing wants the item, so it is removed. `draining`: the item is as it should be, but for parts that are removed once
+ * their connections have ended.
+ */
+export type RowState = 'missing' | 'extra' | 'differs' | 'present' | 'draining'
+
+export interface PlannedOperation {
+  readonly direction: Direction
+  /** What an operator would type; several lines for some operations on rules. */
+  readonly command: string
+}
+
+export interface PlanRow {
+  readonly table: TableName
+  readonly key: string
+  readonly state: RowState
+  /** In the order of a pass, which runs all additions before the first removal; none for an item that is present or draining. */
+  readonly operations: readonly PlannedOperation[]
+}
+
+/** The part of a TableSync that its rows need. */
+interface Planned<Item, Op> {
+  readonly kind: TableKind<Item, Op>
+  keys(): Iterable<string>
+  desired(key: string): Item | undefined
+  live(key: string): Item | undefined
+  plan(key: string, mayRemove: boolean): Step<Item, Op> | undefined
+}
+
+/** The rows of a table that has been read. */
+export function* rowsOf<Item, Op>(sync: Planned<Item, Op>): Generator<PlanRow, void, void> {
+  const { kind } = sync
+  for (const key of sync.keys()) {
+    const ops = sync.plan(key, true)?.ops ?? []
+    const state = stateOf(kind, sync.desired(key), sync.live(key), ops.length > 0)
+    const operations = ops.map((op) => ({ direction: kind.direction(op), command: kind.text(op) }))
+    if (state !== undefined) yield { table: kind.name, key, state, operations }
+  }
+}
+
+/** undefined: there is no such item, or it is not ours. */
+function stateOf<Item, Op>(
+  kind: TableKind<Item, Op>,
+  desired: Item | undefined,
+  live: Item | undefined,
+  hasOperations: boolean,
+): RowState | undefined {
+  if (desired === undefined) return hasOperations ? 'extra' : undefined
+  if (live === undefined) return 'missing'
+  if (hasOperations) return 'differs'
+  return kind.isDraining?.(desired, live) === true ? 'draining' : 'present'
+}
+
+/** The commands of rows in the order of a pass: additions from the first row to the last, then removals from the last to the first. */
+export function commandsOf(rows: readonly PlanRow[]): string[] {
+  const commands = (direction: Direction, of: readonly PlanRow[]): string[] =>
+    of.flatMap(({ operations }) => operations.flatMap((op) => (op.direction === direction ? op.command : [])))
+  return [...commands('add', rows), ...commands('remove', rows.toReversed())]
+}
