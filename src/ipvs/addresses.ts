@@ -36,6 +36,8 @@ export interface AddressTableOptions {
    * and `unchanged` when it is not off. Default: nothing is switched on.
    */
   readonly switchOnIpv6?: () => 'changed' | 'unchanged' | CodedError
+  /** Called with the addresses that were just removed. */
+  readonly onUnbound?: (addresses: readonly string[]) => void
 }
 
 export class AddressTable implements TableIo<BoundAddress, AddressOperation> {
@@ -45,19 +47,17 @@ export class AddressTable implements TableIo<BoundAddress, AddressOperation> {
   readonly #pace = new BatchPace()
   /** Loopback and link-local addresses that this process has bound for a Service. */
   readonly #unusual = new Set<string>()
-  readonly #switchOnIpv6: () => 'changed' | 'unchanged' | CodedError
+  readonly #options: AddressTableOptions
   #deviceIndex: number | undefined
   /** The operations of the current `apply`, and how many of them have been sent. */
   #running: readonly AddressOperation[] = []
   #sent = 0
-  /** Called with the addresses that were just removed. */
-  onUnbound: (addresses: readonly string[]) => void = () => undefined
   /** Called when an operation found no device. */
   onDeviceMissing: () => void = () => undefined
 
-  constructor(rtnetlink: AddressRequests, { switchOnIpv6 = () => 'unchanged' }: AddressTableOptions = {}) {
+  constructor(rtnetlink: AddressRequests, options: AddressTableOptions = {}) {
     this.#rtnetlink = rtnetlink
-    this.#switchOnIpv6 = switchOnIpv6
+    this.#options = options
   }
 
   isOurs(address: string): boolean {
@@ -103,7 +103,7 @@ export class AddressTable implements TableIo<BoundAddress, AddressOperation> {
     const removed = ops.filter(
       (op, index) => op.kind === 'unbind' && op.replaced !== true && outcomes[index] === undefined,
     )
-    if (removed.length > 0) this.onUnbound(removed.map(({ address }) => address))
+    if (removed.length > 0) this.#options.onUnbound?.(removed.map(({ address }) => address))
     return outcomes
   }
 
@@ -131,7 +131,7 @@ export class AddressTable implements TableIo<BoundAddress, AddressOperation> {
     run: (ops: readonly AddressOperation[]) => Promise<Outcomes>,
   ): Promise<Outcomes> {
     const refused = ops.filter((op, index) => isRefusal(op, outcomes[index]))
-    const answer = refused.length === 0 ? 'unchanged' : this.#switchOnIpv6()
+    const answer = refused.length === 0 ? 'unchanged' : (this.#options.switchOnIpv6?.() ?? 'unchanged')
     if (answer === 'unchanged') return outcomes
     const again = answer === 'changed' ? await run(refused) : refused.map(() => answer)
     const results = again.values()

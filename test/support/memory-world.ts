@@ -1,75 +1,21 @@
 /**
- * ipvs mode on tables in memory: the pure half of each real table, and one journal of what was done to any of them, so that
- * the order across tables can be seen.
+ * ipvs mode on tables in memory, with one journal of what was done to any of them, so that the order across tables can be seen.
  */
-import { EntryTable, SetTable } from '../../src/ipset/tables.ts'
+import { SET_ENTRIES, SETS } from '../../src/ipset/diff.ts'
 import { IptablesTable } from '../../src/iptables/table.ts'
-import { AddressTable } from '../../src/ipvs/addresses.ts'
-import { DeviceTable } from '../../src/ipvs/device.ts'
-import { RouteTable } from '../../src/ipvs/routes.ts'
-import { VirtualServerTable } from '../../src/ipvs/table.ts'
+import { ADDRESSES, DEVICE } from '../../src/ipvs/address-diff.ts'
+import { VIRTUAL_SERVERS } from '../../src/ipvs/diff.ts'
+import { ROUTES } from '../../src/ipvs/route-diff.ts'
 import { ChosenSchedulers } from '../../src/modes/ipvs/chosen-schedulers.ts'
 import { IpvsDataplane } from '../../src/modes/ipvs/dataplane.ts'
 import { SetsAndRules, type SetsAndRulesOptions } from '../../src/modes/ipvs/sets-and-rules.ts'
 import { IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
-import type { TableIo } from '../../src/sync/table.ts'
+import type { TableKind } from '../../src/sync/table.ts'
 import type { Problem } from '../../src/values/errors.ts'
 import { silentLog } from '../../src/values/log.ts'
 import type { IpFamily } from '../../src/values/protocol.ts'
 import { MemoryIptables } from '../iptables/memory-iptables.ts'
-
-/** A table whose items are in a map instead of the kernel. */
-export interface InMemory<Item, Op> extends TableIo<Item, Op> {
-  readonly kernel: Map<string, Item>
-}
-
-function inMemory<Item, Op>(real: TableIo<Item, Op>, world: MemoryWorld): InMemory<Item, Op> {
-  const kernel = new Map<string, Item>()
-  return {
-    kind: real.kind,
-    isOurs: (key, live) => real.isOurs?.(key, live) ?? true,
-    kernel,
-    async list(keys) {
-      const wanted = keys === 'all' ? [...kernel.keys()] : keys
-      return new Map(
-        wanted.flatMap((key) => {
-          const item = kernel.get(key)
-          return item === undefined ? [] : [[key, structuredClone(item)] as const]
-        }),
-      )
-    },
-    async apply(ops) {
-      return ops.map((op) => {
-        const command = real.kind.text(op)
-        if (world.fails(command)) return world.failure
-        const after = real.kind.step(kernel.get(real.kind.key(op)), op)
-        if (after === undefined) kernel.delete(real.kind.key(op))
-        else kernel.set(real.kind.key(op), after)
-        world.journal.push(command)
-        return undefined
-      })
-    },
-  }
-}
-
-/** For the connections of the real tables, of which only the pure halves are used. */
-const noKernel = (): never => {
-  throw new Error('a table in memory asked the kernel')
-}
-const NO_SETS = {
-  listSets: noKernel,
-  getSet: noKernel,
-  listEntries: noKernel,
-  create: noKernel,
-  destroy: noKernel,
-  rename: noKernel,
-  swap: noKernel,
-  transact: noKernel,
-}
-const NO_LINKS = { getLink: noKernel, createDummy: noKernel, deleteLink: noKernel }
-const NO_ADDRESSES = { getLink: noKernel, listAddresses: noKernel, transact: noKernel }
-const NO_ROUTES = { listRoutes: noKernel, transact: noKernel }
-const NO_SERVERS = { batch: noKernel, getService: noKernel, listDestinations: noKernel, listServices: noKernel }
+import { MemoryTable } from './memory-table.ts'
 
 export class MemoryWorld {
   readonly iptables: Readonly<Record<IpFamily, MemoryIptables>> = {
@@ -105,14 +51,19 @@ export class MemoryWorld {
 
   constructor(families: readonly IpFamily[] = ['IPv4']) {
     this.families = families
-    this.sets = inMemory(new SetTable(NO_SETS, families), this)
-    const hooks = { families, onSetLost: () => undefined, onGrown: () => undefined }
-    this.entries = inMemory(new EntryTable(NO_SETS, hooks), this)
-    const servers = new VirtualServerTable(NO_SERVERS, [])
-    this.virtualServers = inMemory(servers, this)
-    this.device = inMemory(new DeviceTable(NO_LINKS), this)
-    this.addresses = inMemory(new AddressTable(NO_ADDRESSES), this)
-    this.routes = inMemory(new RouteTable(NO_ROUTES, families), this)
+    this.sets = this.#table(SETS)
+    this.entries = this.#table(SET_ENTRIES)
+    this.virtualServers = this.#table(VIRTUAL_SERVERS)
+    this.device = this.#table(DEVICE)
+    this.addresses = this.#table(ADDRESSES)
+    this.routes = this.#table(ROUTES)
+  }
+
+  #table<Item, Op>(kind: TableKind<Item, Op>): MemoryTable<Item, Op> {
+    return new MemoryTable(kind, {
+      applied: this.journal,
+      refuse: (op) => (this.fails(kind.text(op)) ? this.failure : undefined),
+    })
   }
 
   /** A new process on this kernel. */
@@ -145,19 +96,9 @@ export class MemoryWorld {
       onError: report('error'),
       ...options,
     })
-    const tables = {
-      virtualServers: Object.assign(this.virtualServers, { connections: async () => new Map(this.connectionsOf()) }),
-      device: this.device,
-      addresses: Object.assign(this.addresses, {
-        deviceIndex: undefined,
-        isBoundSoon: () => undefined,
-        onUnbound: () => undefined,
-        onDeviceMissing: () => undefined,
-      }),
-      routes: this.routes,
-    }
     return new IpvsDataplane({
-      tables,
+      tables: this,
+      connections: async () => new Map(this.connectionsOf()),
       setsAndRules,
       conntrack: {
         findFlows: async () => [],

@@ -1,12 +1,11 @@
 import assert from 'node:assert/strict'
 import { describe, it, mock } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
-import type { VirtualServer, VirtualServerOperation } from '../../src/ipvs/types.ts'
 import { DesiredFrontends } from '../../src/sync/desired-frontends.ts'
 import { SyncLoop } from '../../src/sync/loop.ts'
 import { type PassReport, reconciled, Reconciler } from '../../src/sync/reconciler.ts'
 import { TableSync } from '../../src/sync/table-sync.ts'
-import { MemoryTable } from '../support/memory-table.ts'
+import { memoryVirtualServers } from '../support/memory-table.ts'
 import { makeVirtualServer } from '../support/virtual-servers.ts'
 
 const NODE = {
@@ -22,9 +21,9 @@ describe('SyncLoop', () => {
     const timers = mock.timers
     timers.enable({ apis: ['setTimeout'] })
     let nowMs = 0
-    const [broken, whole] = [new MemoryTable(), new MemoryTable()]
+    const [broken, whole] = [memoryVirtualServers(), memoryVirtualServers()]
     broken.failRead = true
-    const syncs = [broken, whole].map((table) => new TableSync<VirtualServer, VirtualServerOperation>(table))
+    const syncs = [broken, whole].map((table) => new TableSync(table))
     const reconciler = new Reconciler(syncs.map((sync) => reconciled(sync)))
     const reports: PassReport[] = []
     const loop = new SyncLoop({

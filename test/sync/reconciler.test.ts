@@ -7,12 +7,11 @@ import {
   realServerKey,
   type VirtualServer,
   virtualServerKey,
-  type VirtualServerOperation,
 } from '../../src/ipvs/types.ts'
 import { commandsOf } from '../../src/sync/plan.ts'
 import { reconciled, Reconciler } from '../../src/sync/reconciler.ts'
 import { TableSync } from '../../src/sync/table-sync.ts'
-import { MemoryTable } from '../support/memory-table.ts'
+import { memoryVirtualServers } from '../support/memory-table.ts'
 import {
   liveVirtualServer,
   makeRealServer as real,
@@ -24,8 +23,8 @@ import fc from 'fast-check'
 const signal = new AbortController().signal
 
 class World {
-  readonly table = new MemoryTable()
-  readonly sync = new TableSync<VirtualServer, VirtualServerOperation>(this.table)
+  readonly table = memoryVirtualServers()
+  readonly sync = new TableSync(this.table)
   readonly reconciler = new Reconciler([reconciled(this.sync)])
   nowMs = 0
 
@@ -67,7 +66,7 @@ describe('Reconciler', () => {
   })
 
   it('looks at the clock once a pass and once after each exchange with the kernel, however many tables there are', async () => {
-    const syncs = Array.from({ length: 12 }, () => new TableSync(new MemoryTable()))
+    const syncs = Array.from({ length: 12 }, () => new TableSync(memoryVirtualServers()))
     const reconciler = new Reconciler(syncs.map((sync) => reconciled(sync)))
     let looks = 0
     const now = (): number => looks++
@@ -213,8 +212,8 @@ describe('Reconciler', () => {
 
   it('adds no item that may not be added yet, until it is released', async () => {
     const allowed = new Set(['10.0.0.2:80/tcp'])
-    const table = new MemoryTable()
-    const sync = new TableSync<VirtualServer, VirtualServerOperation>(table, { mayAdd: (key) => allowed.has(key) })
+    const table = memoryVirtualServers()
+    const sync = new TableSync(table, { mayAdd: (key) => allowed.has(key) })
     const reconciler = new Reconciler([reconciled(sync)])
     const pass = () => reconciler.pass({ signal, now: () => 0, mayRemove: true })
     const want = (server: VirtualServer) => sync.want(virtualServerKey(server), server)
@@ -243,12 +242,12 @@ describe('Reconciler', () => {
   it('writes the tables of one stage in turns, a slice of each', async () => {
     const journal: string[] = []
     const syncs = ['a', 'b'].map((name) => {
-      const table = new MemoryTable()
+      const table = memoryVirtualServers()
       table.fails = (op) => {
         journal.push(`${name} ${op.key}`)
         return false
       }
-      const sync = new TableSync<VirtualServer, VirtualServerOperation>(table)
+      const sync = new TableSync(table)
       for (let index = 0; index < 250; index++) {
         const server = virtual(`10.1.${index >> 8}.${index & 255}`)
         sync.want(virtualServerKey(server), server)
@@ -262,14 +261,14 @@ describe('Reconciler', () => {
   })
 
   it('applies no more keys at once after one with very many operations', async () => {
-    const table = new MemoryTable()
+    const table = memoryVirtualServers()
     const calls: number[] = []
     const apply = table.apply.bind(table)
     table.apply = (ops) => {
       calls.push(ops.length)
       return apply(ops)
     }
-    const sync = new TableSync<VirtualServer, VirtualServerOperation>(table)
+    const sync = new TableSync(table)
     const servers = Array.from({ length: 1000 }, (_, index) => real(`10.2.${index >> 8}.${index & 255}`))
     for (let index = 0; index < 5; index++) {
       const server = virtual(`10.1.0.${index}`, ...servers.toSorted(compareRealServers))

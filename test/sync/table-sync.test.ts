@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { VirtualServer, VirtualServerOperation } from '../../src/ipvs/types.ts'
 import { TableSync } from '../../src/sync/table-sync.ts'
-import { MemoryTable } from '../support/memory-table.ts'
+import { memoryVirtualServers } from '../support/memory-table.ts'
 import { makeVirtualServer } from '../support/virtual-servers.ts'
 
 const signal = new AbortController().signal
@@ -11,7 +11,7 @@ const item = makeVirtualServer('10.0.0.1')
 
 /** A table that has been read, with these keys wanted. */
 async function wanting(...keys: readonly string[]): Promise<TableSync<VirtualServer, VirtualServerOperation>> {
-  const sync = new TableSync<VirtualServer, VirtualServerOperation>(new MemoryTable())
+  const sync = new TableSync(memoryVirtualServers())
   await sync.read(signal)
   for (const key of keys) sync.want(key, item)
   return sync
@@ -50,9 +50,9 @@ describe('TableSync.takeDue', () => {
 
 describe('TableSync.plan', () => {
   it('shares an item that needs nothing, whether it was wanted before or after it was read', async () => {
-    const table = new MemoryTable()
+    const table = memoryVirtualServers()
     table.kernel.set('a', makeVirtualServer('10.0.0.1'))
-    const sync = new TableSync<VirtualServer, VirtualServerOperation>(table)
+    const sync = new TableSync(table)
     await sync.read(signal)
     const wanted = makeVirtualServer('10.0.0.1')
     sync.want('a', wanted)

@@ -9,6 +9,7 @@ import { drainingRealServers, sameVirtualServer } from '../../ipvs/diff.ts'
 import { Drains } from '../../ipvs/drains.ts'
 import { acceptStarting, SlowStarts } from '../../ipvs/slow-starts.ts'
 import { schedulerFlags, schedulerWeights } from '../../ipvs/scheduler.ts'
+import type { VirtualServerTable } from '../../ipvs/table.ts'
 import { FLAG_PERSISTENT, type RealServer, type VirtualServer, type VirtualServerOperation } from '../../ipvs/types.ts'
 import {
   type AddressFrontend,
@@ -23,7 +24,6 @@ import { type LargeWork, OwnerShares } from '../../sync/owner-shares.ts'
 import type { PlanRow } from '../../sync/plan.ts'
 import { type PassReport, type Reconciled, Reconciler, reconciled } from '../../sync/reconciler.ts'
 import { TableSync } from '../../sync/table-sync.ts'
-import { familyOf } from '../../values/address.ts'
 import { Budget } from '../../values/budget.ts'
 import type { Log } from '../../values/log.ts'
 import type { IpFamily } from '../../values/protocol.ts'
@@ -39,6 +39,8 @@ import { SERVICE_DEVICE } from '../../values/well-known.ts'
 
 export interface IpvsDataplaneOptions {
   readonly tables: Pick<IpvsTables, 'virtualServers' | 'device' | 'addresses' | 'routes'>
+  /** Asks the kernel for the connections of a virtual server. */
+  readonly connections: VirtualServerTable['connections']
   readonly setsAndRules: SetsAndRules
   readonly conntrack: FlowTable
   readonly schedulers: ChosenSchedulers
@@ -58,8 +60,6 @@ const DRAINS_AT_ONCE = 4
 const DRAINS_WAIT_MS = 5_000
 /** Virtual servers at most, where the clock stands still or the kernel is fast. */
 const DRAINS_PER_PASS = 64
-/** Addresses in one line of the log. */
-const LOGGED_ADDRESSES = 100
 
 export class IpvsDataplane implements Dataplane {
   readonly takesPortions = true
@@ -90,7 +90,6 @@ export class IpvsDataplane implements Dataplane {
     })
     this.device = new TableSync(tables.device)
     this.virtualAddresses = new VirtualAddresses(tables)
-    tables.addresses.onUnbound = (addresses) => this.#logUnbound(addresses)
     this.drains = new Drains((key) => this.#drainDeadlines.get(key) ?? options.drainDeadlineMs)
     this.staleFlows = new StaleFlows({
       conntrack,
@@ -105,17 +104,6 @@ export class IpvsDataplane implements Dataplane {
       () => this.#releaseWaiting(),
       this.#ownTables,
     ])
-  }
-
-  /** Logs removed addresses with the message and the fields of kube-proxy. */
-  #logUnbound(unbound: readonly string[]): void {
-    for (const ipFamily of this.#options.families) {
-      const all = unbound.filter((address) => familyOf(address) === ipFamily)
-      const addresses = Object.fromEntries(all.slice(0, LOGGED_ADDRESSES).map((address) => [address, {}]))
-      const more = all.length > LOGGED_ADDRESSES ? { more: all.length - LOGGED_ADDRESSES } : {}
-      if (all.length > 0)
-        this.#options.log.verbose(2, 'Removing addresses', { ipFamily, interface: SERVICE_DEVICE, addresses, ...more })
-    }
   }
 
   get setsAndRules(): SetsAndRules {
@@ -330,9 +318,9 @@ export class IpvsDataplane implements Dataplane {
     idle: Map<string, ReadonlySet<string>>,
     signal: AbortSignal,
   ): Promise<void> {
-    const { tables, log } = this.#options
+    const { connections, log } = this.#options
     try {
-      const ended = this.drains.finished(key, await tables.virtualServers.connections(key, signal), nowMs)
+      const ended = this.drains.finished(key, await connections(key, signal), nowMs)
       if (ended.size === 0) return
       idle.set(key, ended)
       this.virtualServers.touch(key)

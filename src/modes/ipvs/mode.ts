@@ -28,7 +28,8 @@ import { type Kernel, openKernel } from './kernel.ts'
 import { ipvsSources } from './metric-sources.ts'
 import { prepareNode } from './node-preparation.ts'
 import { RULES_WAIT_MS, SetsAndRules } from './sets-and-rules.ts'
-import { type IpvsTables, listTables, openTables } from './tables.ts'
+import { listTables, openTables, type OpenedTables } from './tables.ts'
+import { unboundLogger } from './virtual-addresses.ts'
 import { type KernelWatch, watchKernel } from './watch.ts'
 
 export class IpvsMode implements Mode {
@@ -38,7 +39,7 @@ export class IpvsMode implements Mode {
   readonly nodePorts = 'each-address'
   readonly #options: ModeOptions
   readonly #kernel: Kernel
-  readonly #tables: IpvsTables
+  readonly #tables: OpenedTables
   readonly #setsAndRules: SetsAndRules
   readonly #abort = new AbortController()
   #hasLoggedUnknown = false
@@ -67,6 +68,7 @@ export class IpvsMode implements Mode {
         onGrown: (set, maxElements) => log.warn('A set was full and has been made larger', { set, maxElements }),
       },
       onSetting: settingLogger(log),
+      onUnbound: unboundLogger(families, log),
       rules: {
         onRead: foreignRulesReporter(options.problems),
         serves: (address) => mayServe(this.dataplane.virtualServers.desiredKeys(), address),
@@ -92,6 +94,7 @@ export class IpvsMode implements Mode {
     })
     this.dataplane = new IpvsDataplane({
       tables: this.#tables,
+      connections: (key, signal) => this.#tables.virtualServers.connections(key, signal),
       setsAndRules: this.#setsAndRules,
       conntrack: kernel.conntrack,
       schedulers: new ChosenSchedulers({

@@ -11,7 +11,7 @@ import type { ChainLayout } from '../../iptables/layout.ts'
 import { IptablesTable, type IptablesTableOptions } from '../../iptables/table.ts'
 import type { IptablesItem, IptablesOperation } from '../../iptables/types.ts'
 import type { AddressOperation, BoundAddress, Device, DeviceOperation } from '../../ipvs/address-diff.ts'
-import { AddressTable } from '../../ipvs/addresses.ts'
+import { AddressTable, type AddressTableOptions } from '../../ipvs/addresses.ts'
 import type { IpvsConnection } from '../../ipvs/connection.ts'
 import { DeviceTable } from '../../ipvs/device.ts'
 import type { LocalRoute, RouteOperation } from '../../ipvs/route-diff.ts'
@@ -32,18 +32,22 @@ import { SERVICE_DEVICE } from '../../values/well-known.ts'
 import { nftAccessOf } from '../nft-access.ts'
 import { isTableFaulty, type TableHealth } from '../table-health.ts'
 
+/** The tables as a dataplane needs them, on any io. */
 export interface IpvsTables {
   readonly sets: TableIo<SetParameters, SetOperation>
   readonly entries: TableIo<SetEntry, SetEntryOperation>
   /** One for each family whose rules can be written. */
   readonly chains: readonly IptablesTable[]
-  readonly virtualServers: TableIo<VirtualServer, VirtualServerOperation> & Pick<VirtualServerTable, 'connections'>
+  readonly virtualServers: TableIo<VirtualServer, VirtualServerOperation>
   readonly device: TableIo<Device, DeviceOperation>
-  readonly addresses: TableIo<BoundAddress, AddressOperation> &
-    Pick<AddressTable, 'deviceIndex' | 'isBoundSoon'> & {
-      [Hook in 'onUnbound' | 'onDeviceMissing']: AddressTable[Hook]
-    }
+  readonly addresses: TableIo<BoundAddress, AddressOperation>
   readonly routes: TableIo<LocalRoute, RouteOperation>
+}
+
+/** The tables of the kernel. */
+export interface OpenedTables extends IpvsTables {
+  readonly virtualServers: VirtualServerTable
+  readonly addresses: AddressTable
 }
 
 export interface TableOptions {
@@ -62,14 +66,16 @@ export interface TableOptions {
   readonly hooks?: EntryRunOptions
   /** Called for each setting of the kernel that a table had to change. */
   readonly onSetting?: SettingListener
+  /** Called with the virtual IPs whose addresses were just removed. */
+  readonly onUnbound?: NonNullable<AddressTableOptions['onUnbound']>
   /** How rules are read and compared, beside what the back end decides. */
   readonly rules?: Omit<IptablesTableOptions, 'suffix' | 'nft'>
 }
 
 const NO_HOOKS: EntryRunOptions = { onSetLost: () => undefined, onGrown: () => undefined }
 
-export function openTables(options: TableOptions): IpvsTables {
-  const onSetting = options.onSetting ?? (() => undefined)
+export function openTables(options: TableOptions): OpenedTables {
+  const { onSetting = () => undefined, onUnbound = () => undefined } = options
   const { ipvs, ipset, rtnetlink, iptables, layout, families, excluded, mayRemove, hooks = NO_HOOKS } = options
   return {
     sets: new SetTable(ipset, families),
@@ -77,7 +83,7 @@ export function openTables(options: TableOptions): IpvsTables {
     chains: chainTables(families, iptables, layout, options.rules),
     virtualServers: new VirtualServerTable(ipvs, excluded, mayRemove),
     device: new DeviceTable(rtnetlink),
-    addresses: new AddressTable(rtnetlink, { switchOnIpv6: () => switchOnIpv6(SERVICE_DEVICE, onSetting) }),
+    addresses: new AddressTable(rtnetlink, { switchOnIpv6: () => switchOnIpv6(SERVICE_DEVICE, onSetting), onUnbound }),
     routes: new RouteTable(rtnetlink, families, () => ipv6Lack('lo')),
   }
 }

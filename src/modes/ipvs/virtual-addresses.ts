@@ -10,7 +10,9 @@ import type { NodeIps } from '../../service/node-context.ts'
 import { type Reconciled, reconciled } from '../../sync/reconciler.ts'
 import { TableSync } from '../../sync/table-sync.ts'
 import { familyOf } from '../../values/address.ts'
+import type { Log } from '../../values/log.ts'
 import type { IpFamily } from '../../values/protocol.ts'
+import { SERVICE_DEVICE } from '../../values/well-known.ts'
 import type { VirtualAddressKind } from './rules/wanted-rules.ts'
 import type { IpvsTables } from './tables.ts'
 
@@ -102,4 +104,20 @@ export class VirtualAddresses {
 
 function pathsFrom({ IPv4, IPv6 }: NodeIps): Readonly<Record<IpFamily, readonly RoutePath[] | undefined>> {
   return { IPv4: sharedPaths('IPv4', IPv4), IPv6: sharedPaths('IPv6', IPv6) }
+}
+
+/** Addresses in one line of the log. */
+const LOGGED_ADDRESSES = 100
+
+/** Logs removed addresses with the message and the fields of kube-proxy. */
+export function unboundLogger(families: readonly IpFamily[], log: Log): (unbound: readonly string[]) => void {
+  return (unbound) => {
+    for (const ipFamily of families) {
+      const all = unbound.filter((address) => familyOf(address) === ipFamily)
+      const addresses = Object.fromEntries(all.slice(0, LOGGED_ADDRESSES).map((address) => [address, {}]))
+      const more = all.length > LOGGED_ADDRESSES ? { more: all.length - LOGGED_ADDRESSES } : {}
+      if (all.length > 0)
+        log.verbose(2, 'Removing addresses', { ipFamily, interface: SERVICE_DEVICE, addresses, ...more })
+    }
+  }
 }

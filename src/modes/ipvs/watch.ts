@@ -3,6 +3,7 @@
  * servers when ip_vs was unloaded.
  */
 import { hasBinding, isNeverOurs } from '../../ipvs/address-diff.ts'
+import type { AddressTable } from '../../ipvs/addresses.ts'
 import { IPVS_GENL_NAME } from '../../ipvs/codec.ts'
 import { hasPath, isOwnRoute, LOOPBACK_INDEX, pathOf } from '../../ipvs/route-diff.ts'
 import { RT_TABLE_LOCAL } from '../../netlink/route-codec.ts'
@@ -21,7 +22,7 @@ import { IPVS_LAYOUT } from '../leftovers/layouts.ts'
 import type { ModeWatch } from '../mode.ts'
 import type { IpvsDataplane } from './dataplane.ts'
 import type { Kernel } from './kernel.ts'
-import type { IpvsTables } from './tables.ts'
+import type { OpenedTables } from './tables.ts'
 
 export interface LinkDoubtsOptions extends ModeWatch {
   /** What is known of the device, and of the addresses on it. */
@@ -32,7 +33,7 @@ export interface LinkDoubtsOptions extends ModeWatch {
       readonly routes: Pick<IpvsDataplane['virtualAddresses']['routes'], 'doubt' | 'live'>
     }
   }
-  readonly table: Pick<IpvsTables['addresses'], 'deviceIndex' | 'isBoundSoon'>
+  readonly table: Pick<AddressTable, 'deviceIndex' | 'isBoundSoon'>
 }
 
 /** Doubts what an announcement of a link, an address or a route is about. */
@@ -109,7 +110,7 @@ export class LinkDoubts {
 
 export interface WatchOptions extends ModeWatch {
   readonly kernel: Kernel
-  readonly tables: Pick<IpvsTables, 'addresses'>
+  readonly tables: Pick<OpenedTables, 'addresses'>
   readonly dataplane: IpvsDataplane
   readonly log: Log
 }

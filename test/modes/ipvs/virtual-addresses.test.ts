@@ -19,16 +19,7 @@ describe('VirtualAddresses', () => {
   })
 
   function start(kind: 'addresses' | 'routes'): void {
-    const tables = {
-      addresses: Object.assign(world.addresses, {
-        deviceIndex: undefined,
-        isBoundSoon: () => undefined,
-        onUnbound: () => undefined,
-        onDeviceMissing: () => undefined,
-      }),
-      routes: world.routes,
-    }
-    virtual = new VirtualAddresses(tables)
+    virtual = new VirtualAddresses(world)
     virtual.use(kind)
     reconciler = new Reconciler(virtual.tables)
     world.journal.length = 0
