@@ -5,6 +5,7 @@ import type { CountedConnection } from '../metrics/sources.ts'
 import type { Fallback } from '../modes/fallback.ts'
 import type { FlowRemoval } from '../modes/flow-removal.ts'
 import type { Mode, ModeWatch } from '../modes/mode.ts'
+import { withOwners } from '../modes/plan-owners.ts'
 import type { HealthChecks } from '../serve/health-checks.ts'
 import type { ProblemLog } from '../serve/problem-log.ts'
 import type { DesiredFrontends, FrontendListener } from '../sync/desired-frontends.ts'
@@ -167,7 +168,9 @@ export class Proxy {
     flush()
     await nodeLabels.known(deadlineMs)
     flush()
-    return mode.dataplane.plan(abort.signal)
+    const rows = await mode.dataplane.plan(abort.signal)
+    const claims = Array.from(desired.frontends(), ([, claim]) => claim)
+    return withOwners(rows, claims, mode)
   }
 
   /** Applies a configuration that differs only in fields that are live in its mode. */

@@ -19,6 +19,8 @@ export interface PlannedOperation {
 export interface PlanRow {
   readonly table: TableName
   readonly key: string
+  /** The Service (`namespace/name`) that alone needs the item; absent also where nobody looked for it. */
+  readonly owner?: string
   readonly state: RowState
   /** In the order of a pass, which runs all additions before the first removal; none for an item that is present or draining. */
   readonly operations: readonly PlannedOperation[]
