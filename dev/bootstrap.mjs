@@ -60,8 +60,7 @@ try {
 /** @param {{ file: string, tools: string[], optionalTools?: string[] }} program */
 async function run(program) {
   await ensureDependencies()
-  const ownCost = name === 'bench' && args.includes('--own-cost')
-  const withoutKernel = ownCost || (name === 'bench' && args.some((arg) => /^--compare(=|$)/.test(arg)))
+  const withoutKernel = name === 'bench' && args.some((arg) => /^--compare(=|$)/.test(arg))
   const hostOnly =
     ['surfaces', 'helm', 'release'].includes(name) || withoutKernel || (name === 'test' && args.includes('--host-only'))
   const native = name === 'bench' && args.includes('--native')
@@ -77,7 +76,7 @@ async function run(program) {
   }
   const node = join(projectFolder, 'node_modules/.bin/node')
   const hostile = name === 'bench' && args.includes('--hostile')
-  const file = ownCost ? 'dev/bench/own-cost/own-cost.ts' : hostile ? 'dev/bench/hostile.ts' : program.file
+  const file = hostile ? 'dev/bench/hostile.ts' : program.file
   const child = spawn(node, [join(projectFolder, file), ...args], {
     stdio: 'inherit',
     env: { ...process.env, KUBE_IPVS_CHOSEN_KERNEL: chosen, KUBE_IPVS_PARENT: String(process.pid) },

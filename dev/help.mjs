@@ -57,13 +57,6 @@ npm run bench -- --compare FILE        measures nothing: reports whether the rat
 npm run bench -- --proxy 'COMMAND'     another proxy in our place; {kubeconfig} and {config} in COMMAND stand for the
                                        paths that it needs
 npm run bench -- --hostile             how long a change takes beside objects that are made to stall a node
-npm run bench -- --own-cost            without a kernel: processor time, page faults and collections of a cold start in ipvs mode
-                                       by phase, of this program alone, with a kernel in its own process that acknowledges
-                                       everything. For finding out what our own code costs; it says nothing about a kernel.
-                                       --services N, --repeats N (default 5), --virtual-addresses KIND, --profile DIR;
-                                       --against ENTRY (dist/kube-ipvs.cjs of another checkout), --against-flags 'FLAGS':
-                                       the other one takes turns with this one; --against-choices schedulers or all: so does a start
-                                       whose Services choose five schedulers by annotations, or weights and slow start as well
 npm run bench -- --experiment          latency and rate of new connections through one ClusterIP beside 1, 1,000, 5,000 and
                                        10,000 Services, and changes, in both modes: table and plots in docs/performance
                                        (--directory DIR); --requests N, --connections N, --clients N
@@ -78,10 +71,6 @@ npm run bench -- --handover            1,000 established connections (--held N) 
                                        second) through one ClusterIP while one proxy follows another and while the mode changes;
                                        with KUBE_PROXY=PATH that kube-proxy's state is adopted. Ends with 1 after a loss
 npm run bench -- --slope               also how memory grows over 10,000 changes (--slope-changes N for another number)
-npm run bench -- --burst-with-probe    also how long single changes take beside a burst of 10 % of the Services, the removal of
-                                       a namespace of 100 Services, and an audit, and how long the event loop is held
-npm run bench -- --own-cost --burst-with-probe, --own-cost --slope-changes N
-                                       the same without a kernel: what our own code costs a change; -o json
 npm run bench -- --changes N, --idle-seconds N, --node-flags 'FLAGS', --profile DIR
 
 Cold start, one change, a burst of 10 % of the Services, processor time at rest and memory; beside the times counts that do not

@@ -35,24 +35,8 @@ export function endpointAddress(service: number, endpoint: number, endpointsEach
   return formatAddress(FIRST_ENDPOINT + number)
 }
 
-/** Annotations of Services by which they choose in ipvs mode: nothing, one of five schedulers, or weights and a slow start as well. */
-export const CHOICES = ['none', 'schedulers', 'all'] as const
-export type Choices = (typeof CHOICES)[number]
-
-/** What the Service with this number chooses, by the names of the annotations. */
-function choicesOf(index: number, choices: Choices): Readonly<Record<string, string>> {
-  const scheduler = ['wrr', 'wlc', 'sed', 'nq', 'mh'][index % 5] ?? 'wrr'
-  if (choices === 'none') return {}
-  if (choices === 'schedulers') return { 'kube-ipvs.io/scheduler': scheduler }
-  return {
-    'kube-ipvs.io/scheduler': scheduler,
-    'kube-ipvs.io/weights': 'same-zone=10,other=1',
-    'kube-ipvs.io/slow-start': '30s',
-  }
-}
-
 /** One Service: port 80 to 8080. About 1.4 KB as JSON. */
-export function makeService(index: number, choices: Choices = 'none'): Json {
+export function makeService(index: number): Json {
   const name = serviceName(index)
   const namespace = namespaceOf(index)
   const spec = { selector: { app: name }, ports: [{ name: 'http', port: 80, targetPort: 8080 }] }
@@ -64,7 +48,7 @@ export function makeService(index: number, choices: Choices = 'none'): Json {
       uid: uidOf('5e', index),
       creationTimestamp: CREATED,
       labels: { app: name },
-      annotations: { 'kubectl.kubernetes.io/last-applied-configuration': `${applied}\n`, ...choicesOf(index, choices) },
+      annotations: { 'kubectl.kubernetes.io/last-applied-configuration': `${applied}\n` },
       managedFields: [managed('kubectl-client-side-apply', 'v1', SERVICE_FIELDS)],
     },
     spec: {

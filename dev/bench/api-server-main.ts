@@ -1,26 +1,17 @@
 /**
  * The API server as a separate process with the objects of a bench:
- *   node dev/bench/api-server-main.ts --services N --endpoints M --port P --control-port Q [--node NAME] [--choices none|schedulers|all]
+ *   node dev/bench/api-server-main.ts --services N --endpoints M --port P --control-port Q [--node NAME]
  * Prints one JSON line with its URLs when it is ready. The control port takes
  *   GET  /counts                                   objects, watches, connections, requests, bytes sent, version
  *   POST /endpoints?service=I[&endpoints=K]        replaces one endpoint of Service I, or gives it K new ones
  *   POST /replace?percent=K                        replaces every endpoint of K percent of the Services
- *   POST /namespace?index=I&action=delete|restore  removes the 100 Services of a namespace with their slices, or makes them again
- * and answers with `atNs`, CLOCK_MONOTONIC when the change began to be sent. Watches get the events of `/replace` and of `/namespace` together.
+ * and answers with `atNs`, CLOCK_MONOTONIC when the change began to be sent. Watches get the events of `/replace` together.
  * Both ports listen on loopback only and have no access control.
  */
 import { createServer } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
-import {
-  CHOICES,
-  endpointAddress,
-  makeNode,
-  makeService,
-  makeSlice,
-  namespaceOf,
-  serviceName,
-} from '../api-server/generate.ts'
+import { endpointAddress, makeNode, makeService, makeSlice } from '../api-server/generate.ts'
 import { ApiServer } from '../api-server/server.ts'
 import { protobufOf } from '../api-server/wire.ts'
 
@@ -31,12 +22,10 @@ const { values } = parseArgs({
     port: { type: 'string', default: '0' },
     'control-port': { type: 'string', default: '0' },
     node: { type: 'string', default: 'node0' },
-    choices: { type: 'string', default: 'none' },
   },
 })
 const services = Number(values.services)
 const endpoints = Number(values.endpoints)
-const choices = CHOICES.find((one) => one === values.choices) ?? 'none'
 
 const server = new ApiServer({ port: Number(values.port) })
 const { store } = server
@@ -70,68 +59,29 @@ function changeEndpoints(service: number, count: string | null): void {
 /** Services whose events are encoded before other work gets the processor: about a millisecond. */
 const ENCODED_AT_ONCE = 25
 
-interface Changed {
-  /** When watches got the events. */
-  readonly atNs: string
-  /** Services that were changed. */
-  readonly changed: number
-}
-
 /**
- * Changes each of these Services: watches get all events at once, at the returned time. They are encoded before, and with pauses, because
- * the measured program may share its processor with this server, which a real API server does not. Meanwhile watches get no other events
- * either.
+ * Replaces every endpoint of each Service that so many percent reach; the returned time is when watches get all events at once. They are
+ * encoded before, and with pauses, because the measured program may share its processor with this server, which a real API server does not.
+ * Meanwhile watches get no other events either.
  */
-async function changeTogether(these: Iterable<number>, change: (service: number) => void): Promise<Changed> {
-  let changed = 0
+async function replacePercent(percent: number): Promise<string> {
+  const ofGeneration = ++generation
+  const step = Math.max(1, Math.round(100 / percent))
   server.hold()
   try {
-    for (const service of these) {
-      change(service)
-      changed++
-      if (changed % ENCODED_AT_ONCE === 0) await sleep(1)
+    for (let service = 0; service < services; service += step) {
+      putSlice(service, freshAddresses(service, endpoints, ofGeneration), ofGeneration)
+      if ((service / step) % ENCODED_AT_ONCE === 0) await sleep(1)
     }
-    return { atNs: nowNs(), changed }
+    return nowNs()
   } finally {
     server.release()
   }
 }
 
-/** From `from`, each `step`th Service before `to`. */
-function* range(from: number, to: number, step = 1): Generator<number> {
-  for (let service = from; service < to; service += step) yield service
-}
-
-/** Replaces every endpoint of these Services. */
-function replacePercent(percent: number): Promise<Changed> {
-  const ofGeneration = ++generation
-  const step = Math.max(1, Math.round(100 / percent))
-  return changeTogether(range(0, services, step), (service) =>
-    putSlice(service, freshAddresses(service, endpoints, ofGeneration), ofGeneration),
-  )
-}
-
-/** Services of one namespace (see generate.ts). */
-const A_NAMESPACE = 100
-
-function changeNamespace(index: number, isDeletion: boolean): Promise<Changed> {
-  const first = index * A_NAMESPACE
-  const ofGeneration = generation
-  return changeTogether(range(first, Math.min(services, first + A_NAMESPACE)), (service) => {
-    if (isDeletion) {
-      const key = `${namespaceOf(service)}/${serviceName(service)}`
-      store.delete('services', key)
-      store.delete('endpointslices', `${key}-x7k2p`)
-    } else {
-      store.put('services', makeService(service, choices))
-      putSlice(service, freshAddresses(service, endpoints, ofGeneration), ofGeneration)
-    }
-  })
-}
-
 store.put('nodes', makeNode(values.node))
 for (let service = 0; service < services; service++) {
-  store.put('services', makeService(service, choices))
+  store.put('services', makeService(service))
   putSlice(service, freshAddresses(service, endpoints))
 }
 store.compact()
@@ -166,16 +116,11 @@ const control = createServer({ keepAliveTimeout: 0 }, async (request, response) 
         changeEndpoints(Number(query.get('service') ?? 0), query.get('endpoints'))
         return reply(200, { atNs, version: store.version, addresses: addresses[Number(query.get('service') ?? 0)] })
       case 'POST /replace': {
-        const burst = await replacePercent(Number(query.get('percent') ?? 10))
-        return reply(200, { ...burst, version: store.version })
-      }
-      case 'POST /namespace': {
-        const isDeletion = query.get('action') === 'delete'
-        const changed = await changeNamespace(Number(query.get('index') ?? 0), isDeletion)
-        return reply(200, { ...changed, version: store.version })
+        const releasedNs = await replacePercent(Number(query.get('percent') ?? 10))
+        return reply(200, { atNs: releasedNs, version: store.version })
       }
       default:
-        return reply(404, { error: 'GET /counts, POST /endpoints, POST /replace, POST /namespace' })
+        return reply(404, { error: 'GET /counts, POST /endpoints, POST /replace' })
     }
   } catch (error) {
     return reply(400, { error: String(error) })

@@ -6,7 +6,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { Agent, request } from 'node:http'
 import { join } from 'node:path'
-import { type Choices, clusterIpOf, endpointAddress, namespaceOf, serviceName } from '../api-server/generate.ts'
+import { clusterIpOf, endpointAddress, namespaceOf, serviceName } from '../api-server/generate.ts'
 import { costOf } from './program-cost.ts'
 import type { Expected } from './table-view.ts'
 
@@ -26,9 +26,6 @@ export interface Change extends Written {
   readonly added: string
 }
 
-/** How dev/api-server/generate.ts spreads Services. */
-export const SERVICES_A_NAMESPACE = 100
-
 export class ApiServerProcess {
   readonly url: string
   readonly #control: string
@@ -40,13 +37,8 @@ export class ApiServerProcess {
   #turn = 0
 
   /** Resolves when the server has made all objects and answers. */
-  static async start(
-    services: number,
-    endpoints: number,
-    node: string,
-    choices: Choices = 'none',
-  ): Promise<ApiServerProcess> {
-    const flags = { services, endpoints, node, choices }
+  static async start(services: number, endpoints: number, node: string): Promise<ApiServerProcess> {
+    const flags = { services, endpoints, node }
     const args = Object.entries(flags).flatMap(([name, value]) => [`--${name}`, String(value)])
     const child = spawn(process.execPath, [MAIN, ...args], { stdio: ['ignore', 'pipe', 'inherit'] })
     const signal = AbortSignal.timeout(READY_MS)
@@ -103,22 +95,6 @@ export class ApiServerProcess {
     }
   }
 
-  /** Deletes the Services of one namespace with their slices. `expected`: those that must be gone; their endpoints do not count. */
-  async deleteNamespace(index: number): Promise<Written> {
-    const { atNs, changed = 0 } = await this.#ask('POST', `/namespace?index=${index}&action=delete`)
-    return { atMs: Number(atNs) / 1e6, expected: this.#ofNamespace(index, changed) }
-  }
-
-  /** Makes the Services of a deleted namespace again. */
-  async restoreNamespace(index: number): Promise<Written> {
-    const { atNs, changed = 0 } = await this.#ask('POST', `/namespace?index=${index}&action=restore`)
-    return { atMs: Number(atNs) / 1e6, expected: this.#ofNamespace(index, changed) }
-  }
-
-  #ofNamespace(index: number, services: number): Expected[] {
-    return Array.from({ length: services }, (_, service) => this.#fresh(index * SERVICES_A_NAMESPACE + service))
-  }
-
   /** Replaces every endpoint of so many percent of the Services at once. */
   async burst(percent: number): Promise<Written> {
     const { atNs } = await this.#ask('POST', `/replace?percent=${percent}`)
@@ -159,8 +135,6 @@ interface Answer {
   /** Of a change. */
   readonly atNs?: string
   readonly addresses?: string[]
-  /** Services. */
-  readonly changed?: number
   /** Of the counts. */
   readonly bytesSent?: number
 }

@@ -3,7 +3,7 @@
  * programs take turns, so that a machine that is slow for a while slows all of them down.
  */
 import { loadavg } from 'node:os'
-import { dirname, join, resolve } from 'node:path'
+import { join, resolve } from 'node:path'
 import { bundle } from '../bundle.ts'
 import { describeKernel, type KernelChoice } from '../kernel/choice.ts'
 import { boot, type BootOptions, bootsFor } from './boot.ts'
@@ -17,11 +17,9 @@ import { commitOf, type Run } from './record.ts'
 import { type BenchResult, type Measured, type Mode, type Repetitions, type Subject, summarise } from './result.ts'
 import { percentile } from './statistics.ts'
 import { whyNot } from './probe.ts'
-import { placeKoffi } from './writes/place-koffi.ts'
 import { reasonsAgainst } from './trust.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
-const LOGGING_KOFFI = join(import.meta.dirname, 'writes/logging-koffi.ts')
 const FLOOR_TIMEOUT_MS = 300_000
 /**
  * Up to this many Services a cold start and a floor are short, so that a single wait in the kernel changes them, and both are measured
@@ -166,17 +164,8 @@ export class Bench {
   }
 
   #task(subject: Subject, services: number, command: string, work: GuestWork): GuestTask {
-    const {
-      endpoints,
-      changes,
-      idleSeconds,
-      slope,
-      slopeChanges,
-      burstWithProbe,
-      nodeFlags,
-      profile,
-      virtualAddresses,
-    } = this.#setting.options
+    const { endpoints, changes, idleSeconds, slope, slopeChanges, nodeFlags, profile, virtualAddresses } =
+      this.#setting.options
     return {
       ...subject,
       services,
@@ -185,7 +174,6 @@ export class Bench {
       idleSeconds,
       slope,
       slopeChanges,
-      burstWithProbe,
       nodeFlags,
       virtualAddresses,
       command,
@@ -197,7 +185,6 @@ export class Bench {
   async #bundle(): Promise<string> {
     const { options, bundled } = this.#setting
     const { entry } = await bundle({ directory: bundled, minify: options.profile === undefined })
-    if (options.burstWithProbe) await placeKoffi(dirname(entry), LOGGING_KOFFI)
     return entry
   }
 

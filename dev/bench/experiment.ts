@@ -97,7 +97,6 @@ export async function runExperiment(setting: ExperimentSetting): Promise<Experim
           idleSeconds: 0,
           slope: false,
           slopeChanges: 0,
-          burstWithProbe: false,
           nodeFlags: options.nodeFlags,
           virtualAddresses: options.virtualAddresses,
           command: entry,

@@ -11,7 +11,6 @@ import { measureCell } from './cell-guest.ts'
 import { addNodeAddress, commandOf, NODE_NAME, type ProgramCommand, writeConfiguration } from './guest-node.ts'
 import { IptablesTable } from './iptables-table.ts'
 import { IpvsTable } from './ipvs-table.ts'
-import { measuredFiles } from './measure-fairness.ts'
 import { MeasuredProgram } from './measured-program.ts'
 import { countSystemCalls, type GuestWork, measure, type MeasureOptions } from './measure.ts'
 import { NftablesTable } from './nftables-table.ts'
@@ -25,7 +24,7 @@ export interface GuestTask
   extends Pick<Subject, 'program'>,
     ProgramCommand,
     Pick<BenchOptions, 'endpoints' | 'changes' | 'idleSeconds' | 'slope' | 'virtualAddresses'>,
-    Partial<Pick<BenchOptions, 'slopeChanges' | 'burstWithProbe'>> {
+    Partial<Pick<BenchOptions, 'slopeChanges'>> {
   readonly mode: AnyMode
   readonly work: GuestWork
   readonly services: number
@@ -69,7 +68,7 @@ async function main(task: GuestTask): Promise<void> {
           stopped,
           logFile: join(folder, 'program.log'),
           // iptables mode has no netlink connections to count.
-          ...(task.program === 'kube-ipvs' && task.mode === 'ipvs' ? measuredFiles(folder) : {}),
+          ...(task.program === 'kube-ipvs' && task.mode === 'ipvs' ? { probeFile: join(folder, 'readings') } : {}),
         }),
       say: (text) =>
         process.stderr.write(`  ${services} x ${endpoints}, ${task.program} in ${task.mode} mode: ${text}\n`),

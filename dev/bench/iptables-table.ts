@@ -25,10 +25,6 @@ export class IptablesTable implements SeenTable {
     return (await this.#endpoints(port)).has(endpointChain(portText(port), endpoint))
   }
 
-  async isGone({ port }: Expected): Promise<boolean> {
-    return (await this.#endpoints(port)).size === 0
-  }
-
   async missing(all: readonly Expected[]): Promise<Expected[]> {
     const led = await this.#services()
     const missing: Expected[] = []

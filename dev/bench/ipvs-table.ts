@@ -36,10 +36,6 @@ export class IpvsTable implements SeenTable {
     return (await this.#realServers(expected)).has(endpoint)
   }
 
-  async isGone(expected: Expected): Promise<boolean> {
-    return (await this.#realServers(expected)).size === 0
-  }
-
   async missing(all: readonly Expected[]): Promise<Expected[]> {
     const signal = AbortSignal.timeout(ROUTES_MS)
     const routes = liveRoutes(await listOwnRoutes(this.#rtnetlink, ['IPv4'], { signal }))

@@ -5,9 +5,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ProbeReading } from '../../src/modes/bench-probe.ts'
-import { type ApiServerProcess, SERVICES_A_NAMESPACE } from './api-server-process.ts'
-import { DISTURBANCES } from './fairness.ts'
-import { type FairnessOptions, measureFairness } from './measure-fairness.ts'
+import type { ApiServerProcess } from './api-server-process.ts'
 import type { MeasuredProgram } from './measured-program.ts'
 import type { BenchOptions } from './options.ts'
 import { processesBetween, processNumber, type ProgramCost } from './program-cost.ts'
@@ -24,7 +22,7 @@ export type GuestWork = 'whole' | 'repeated' | 'cold' | 'counted' | 'traffic' | 
 
 export interface MeasureOptions
   extends Pick<BenchOptions, 'endpoints' | 'changes' | 'idleSeconds' | 'slope'>,
-    Partial<Pick<BenchOptions, 'slopeChanges' | 'burstWithProbe'>> {
+    Partial<Pick<BenchOptions, 'slopeChanges'>> {
   readonly mode: AnyMode
   readonly services: number
   readonly work: GuestWork
@@ -50,19 +48,6 @@ export const SETTLE_MS = 4_000
  */
 const BETWEEN_CHANGES_MS: Readonly<Record<AnyMode, number>> = { ipvs: 20, iptables: 1_200, nftables: 1_200 }
 const BURST_PERCENT = 10
-/** How long changes are made beside a burst: at least this, and so long for each Service. */
-const SHORTEST_BURST_MS = 2_000
-const BURST_A_SERVICE_MS = 1
-const SMALL_SERVICES = 2 * SERVICES_A_NAMESPACE
-/**
- * The kernel keeps a deleted real server for at most twice IP_VS_DEST_TRASH_PERIOD (include/net/ip_vs.h), and walks over all of them for each new
- * one. So single changes are timed when those of earlier phases are gone, and beside one burst.
- */
-const TRASH_MS = 240_000
-/** So few real servers make no difference. */
-const LITTLE_TRASH = 1_000
-const TIMES = { namespace: 3, burst: 1 }
-const FAIRNESS_SETTLE_MS = 8_000
 /** Changes while system calls are counted. */
 const COUNTED_CHANGES = 50
 /** Changes while the event loop is watched, and the rest after them, in which an audit starts (syncPeriod is 30 s). */
@@ -265,42 +250,9 @@ async function burstPhase(options: MeasureOptions, program: MeasuredProgram): Pr
 async function restPhases(options: MeasureOptions, program: MeasuredProgram): Promise<Measured> {
   const idle = await idlePhase(options, program)
   const memory = program.memory()
-  const fairness =
-    options.burstWithProbe === true && options.mode === 'ipvs' ? await fairnessPhase(options, program) : {}
   const eventLoopMaxMs = await watchedPhase(options, program)
   const rssSlopeMiB = options.slope ? await slopePhase(options, program) : null
-  return { ...idle, ...memory, eventLoopMaxMs, rssSlopeMiB, ...fairness }
-}
-
-async function fairnessPhase(options: MeasureOptions, program: MeasuredProgram): Promise<Measured> {
-  const deleted = (options.services * options.endpoints * BURST_PERCENT) / 100
-  if (deleted > LITTLE_TRASH) await sleep(Math.max(0, TRASH_MS - SETTLE_MS - options.idleSeconds * 1000))
-  return { fairness: await measureFairness(fairnessOptions(options, program), program) }
-}
-
-/** The changes beside other work in a guest: seen from outside, all is in the kernel at the end. */
-function fairnessOptions(options: MeasureOptions, program: MeasuredProgram): FairnessOptions {
-  const { table } = options
-  return {
-    ...options,
-    // Among few Services the changed ones may be in the namespace that is removed.
-    disturbances: DISTURBANCES.filter((one) => one !== 'namespace' || options.services > SMALL_SERVICES),
-    times: TIMES,
-    settleMs: FAIRNESS_SETTLE_MS,
-    burstMs: Math.max(SHORTEST_BURST_MS, options.services * BURST_A_SERVICE_MS),
-    confirm: async ({ changes, work }) => {
-      const nowMs = monotonicMs()
-      for (const change of changes)
-        if ((await table.whenAdded(change, nowMs)) === undefined)
-          throw new Error(`the kernel does not have ${change.added}, which the program should have written`)
-      const isDone =
-        work === undefined ||
-        (await (work.what === 'burst'
-          ? table.whenComplete(work.expected, nowMs, () => program.isAlive)
-          : table.whenGone(work.expected, nowMs))) !== undefined
-      if (!isDone) throw new Error(`the ${work.what} took longer than changes were made beside it`)
-    },
-  }
+  return { ...idle, ...memory, eventLoopMaxMs, rssSlopeMiB }
 }
 
 /** Waits until nothing changes, then measures the processor time of a program that has nothing to do. */

@@ -8,14 +8,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { ProbeReading } from '../../src/modes/bench-probe.ts'
 import { costOf, memoryOf, type ProgramCost, type ProgramMemory } from './program-cost.ts'
 import { monotonicMs } from './table-view.ts'
-import { WRITE_LOG_VARIABLE } from './writes/write-log.ts'
 
 export interface ProgramOptions {
   readonly command: readonly string[]
   /** Where it writes readings; absent when it has no probe. */
   readonly probeFile?: string
-  /** Where its package koffi writes the log of writes (writes/write-log.ts); absent when it keeps none. */
-  readonly writeLog?: string
   readonly logFile: string
   /** It stops before its first instruction until `go` is called. Default false. */
   readonly stopped?: boolean
@@ -40,7 +37,6 @@ export class MeasuredProgram {
       env: {
         ...process.env,
         ...(options.probeFile === undefined ? {} : { KUBE_IPVS_BENCH_FILE: options.probeFile }),
-        ...(options.writeLog === undefined ? {} : { [WRITE_LOG_VARIABLE]: options.writeLog }),
       },
     })
     closeSync(log)
@@ -57,16 +53,6 @@ export class MeasuredProgram {
   /** The last lines of its output, for an error about its early end. */
   get logTail(): string {
     return readFileSync(this.#options.logFile, 'utf8').trimEnd().split('\n').slice(-15).join('\n')
-  }
-
-  /** Where its probe writes; '' when it has none. */
-  get probeFile(): string {
-    return this.#options.probeFile ?? ''
-  }
-
-  /** Where its log of writes is; '' when it keeps none. */
-  get writeLog(): string {
-    return this.#options.writeLog ?? ''
   }
 
   get pid(): number {

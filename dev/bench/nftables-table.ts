@@ -26,10 +26,6 @@ export class NftablesTable implements SeenTable {
     return (await this.#endpoints(port)).has(endpoint)
   }
 
-  async isGone({ port }: Expected): Promise<boolean> {
-    return (await this.#endpoints(port)).size === 0
-  }
-
   async missing(all: readonly Expected[]): Promise<Expected[]> {
     const led = await this.#nft.namesInElements(SERVICES_MAP, 'service-')
     const missing: Expected[] = []

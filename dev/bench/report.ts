@@ -1,6 +1,5 @@
 /** A run as text for people: 120 columns at most, a unit beside every number, a dash for what was not measured. */
 import type { Calibration } from './calibration.ts'
-import { formatFairness } from './fairness-report.ts'
 import type { Run } from './record.ts'
 import { type BenchResult, digitsOf, type Field, type Mode } from './result.ts'
 
@@ -175,13 +174,9 @@ export function formatSize(results: readonly BenchResult[], style: Style): strin
         rows.push([`    ${name}`, unit, ...columns.map((column) => column.range(field)?.[index] ?? '')])
     }
   }
-  const lines = alignColumns(rows).map((line, index) => (headings.has(index) ? style.heading(line.trimEnd()) : line))
-  for (const { fairness, program, mode } of results) {
-    if (fairness === null) continue
-    const [title = '', ...rest] = formatFairness(fairness)
-    lines.push('', style.heading(`One change beside other work, ${program} in ${mode} mode, in ms`), title, ...rest)
-  }
-  return lines.join('\n')
+  return alignColumns(rows)
+    .map((line, index) => (headings.has(index) ? style.heading(line.trimEnd()) : line))
+    .join('\n')
 }
 
 interface Column {

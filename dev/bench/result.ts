@@ -2,7 +2,6 @@
  * The figures of one size, and the result of its repetitions. The names and the order of the first thirteen fields are a
  * promise to readers of the JSON; new fields are added at the end.
  */
-import { type Fairness, plainFairness } from './fairness.ts'
 import { medianUncertainty, percentile, rounded } from './statistics.ts'
 
 export type Mode = 'ipvs' | 'iptables'
@@ -97,10 +96,7 @@ export const FIELDS = Object.keys(DIGITS) as readonly Field[] // the keys of the
 export const digitsOf = (field: Field): number => DIGITS[field]
 
 /** One boot's numbers: what was not measured in it is absent. */
-export type Measured = Partial<Numbers> & {
-  /** Changes beside other work (--burst-with-probe). */
-  readonly fairness?: readonly Fairness[]
-}
+export type Measured = Partial<Numbers>
 
 /** The least and the most of the repetitions. */
 export type Range = readonly [least: number, most: number]
@@ -116,8 +112,6 @@ export interface BenchResult extends Subject {
   readonly kubeProxyRatioSpread: Readonly<Partial<Record<Field, Range>>> | null
   /** The uncertainty of the median ratios of cold starts: see `medianUncertainty`. */
   readonly uncertainty: { readonly floorRatio: number | null; readonly kubeProxyColdStart: number | null }
-  /** Changes beside other work; null without --burst-with-probe. */
-  readonly fairness: readonly Fairness[] | null
   /** How often it was started for a measurement. */
   readonly coldStarts: number
 }
@@ -185,7 +179,6 @@ export function summarise(
       floorRatio: medianUncertainty(valuesOf('floorRatio')),
       kubeProxyColdStart: ratios === null ? null : medianUncertainty(ratios.coldStarts),
     },
-    fairness: own.measured.find(({ fairness }) => fairness !== undefined)?.fairness ?? null,
     coldStarts: own.measured.length,
   }
 }
@@ -243,7 +236,6 @@ export function plainResult({ numbers, ...rest }: BenchResult): Record<string, u
       rest.kubeProxyRatio &&
       Object.fromEntries(Object.entries(rest.kubeProxyRatio).map(([field, ratio]) => [field, rounded(ratio, 3)])),
     kubeProxyRatioSpread: short(rest.kubeProxyRatioSpread, 3),
-    ...(rest.fairness === null ? {} : { fairness: rest.fairness.map(plainFairness) }),
   }
 }
 

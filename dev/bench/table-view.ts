@@ -22,8 +22,6 @@ export const SERVICE_PORT = 80
 export interface SeenTable {
   isThere(expected: Expected): Promise<boolean>
   hasEndpoint(expected: Expected, endpoint: string): Promise<boolean>
-  /** Whether no endpoint takes new connections. */
-  isGone(expected: Expected): Promise<boolean>
   /** Incomplete ones, found by reading everything; none only if all are complete. */
   missing(all: readonly Expected[]): Promise<Expected[]>
   close(): void
@@ -81,16 +79,6 @@ export class TableView {
       missing = await this.#table.missing(all)
       if (missing.length === 0) return atMs
     }
-  }
-
-  /** Resolves to the time at which the last of these was gone, or undefined when some were not by `deadlineMs`. */
-  async whenGone(all: readonly Expected[], deadlineMs: number): Promise<number | undefined> {
-    for (const expected of all)
-      while (!(await this.#table.isGone(expected))) {
-        if (monotonicMs() > deadlineMs) return undefined
-        await sleep(SHORTEST_PAUSE_MS)
-      }
-    return monotonicMs()
   }
 
   /**
