@@ -71,6 +71,8 @@ npm run bench -- --handover            1,000 established connections (--held N) 
                                        second) through one ClusterIP while one proxy follows another and while the mode changes;
                                        with KUBE_PROXY=PATH that kube-proxy's state is adopted. Ends with 1 after a loss
 npm run bench -- --slope               also how memory grows over 10,000 changes (--slope-changes N for another number)
+npm run bench -- --burst-with-probe    also how long single changes take beside a burst of 10 % of the Services, and how long the
+                                       event loop is held
 npm run bench -- --changes N, --idle-seconds N, --node-flags 'FLAGS', --profile DIR
 
 Cold start, one change, a burst of 10 % of the Services, processor time at rest and memory; beside the times counts that do not

@@ -164,8 +164,17 @@ export class Bench {
   }
 
   #task(subject: Subject, services: number, command: string, work: GuestWork): GuestTask {
-    const { endpoints, changes, idleSeconds, slope, slopeChanges, nodeFlags, profile, virtualAddresses } =
-      this.#setting.options
+    const {
+      endpoints,
+      changes,
+      idleSeconds,
+      slope,
+      slopeChanges,
+      burstWithProbe,
+      nodeFlags,
+      profile,
+      virtualAddresses,
+    } = this.#setting.options
     return {
       ...subject,
       services,
@@ -174,6 +183,7 @@ export class Bench {
       idleSeconds,
       slope,
       slopeChanges,
+      burstWithProbe,
       nodeFlags,
       virtualAddresses,
       command,

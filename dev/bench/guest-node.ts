@@ -7,6 +7,8 @@ import type { AnyMode, Subject } from './result.ts'
 
 /** The name of the API server's Node object. */
 export const NODE_NAME = 'node0'
+/** What Node loads into a program that is watched from inside. */
+export const SUBSCRIBER = join(import.meta.dirname, 'subscriber.cjs')
 const NODE_ADDRESS = '172.18.0.2'
 /** Loopback replaces it where the kernel has no dummy links (a machine's own, for iptables mode). */
 const ADD_ADDRESS = `
@@ -28,15 +30,18 @@ export interface ProgramCommand extends Pick<Subject, 'program'>, Pick<BenchOpti
   readonly command: string
 }
 
+/** @param watched our program is watched from inside, see `MeasuredProgram.watch` */
 export function commandOf(
   { program, command, nodeFlags, profile }: ProgramCommand,
   { kubeconfig, config }: ConfigurationPaths,
+  watched = false,
 ): string[] {
   switch (program) {
     case 'kube-ipvs': {
       const profiling =
         profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`, '--cpu-prof-interval=200']
-      return [process.execPath, ...nodeFlags, ...profiling, command, '--config', config]
+      const loaded = watched ? ['--require', SUBSCRIBER] : []
+      return [process.execPath, ...nodeFlags, ...loaded, ...profiling, command, '--config', config]
     }
     case 'kube-proxy':
       return [command, `--config=${config}`]

@@ -24,7 +24,7 @@ export interface GuestTask
   extends Pick<Subject, 'program'>,
     ProgramCommand,
     Pick<BenchOptions, 'endpoints' | 'changes' | 'idleSeconds' | 'slope' | 'virtualAddresses'>,
-    Partial<Pick<BenchOptions, 'slopeChanges'>> {
+    Partial<Pick<BenchOptions, 'slopeChanges' | 'burstWithProbe'>> {
   readonly mode: AnyMode
   readonly work: GuestWork
   readonly services: number
@@ -57,18 +57,20 @@ async function main(task: GuestTask): Promise<void> {
   const api = await ApiServerProcess.start(services, endpoints, NODE_NAME)
   const table = new TableView(await tableOf(task.mode))
   try {
-    const command = commandOf(task, writeConfiguration(folder, task.mode, api.url, ownSettings(task)))
+    const publishes = task.program === 'kube-ipvs'
+    const watched = publishes && task.work === 'whole'
+    const command = commandOf(task, writeConfiguration(folder, task.mode, api.url, ownSettings(task)), watched)
     const options: MeasureOptions = {
       ...task,
       api,
       table,
+      publishes,
       start: (stopped) =>
         new MeasuredProgram({
           command,
           stopped,
           logFile: join(folder, 'program.log'),
-          // iptables mode has no netlink connections to count.
-          ...(task.program === 'kube-ipvs' && task.mode === 'ipvs' ? { probeFile: join(folder, 'readings') } : {}),
+          ...(watched ? { readings: join(folder, 'readings') } : {}),
         }),
       say: (text) =>
         process.stderr.write(`  ${services} x ${endpoints}, ${task.program} in ${task.mode} mode: ${text}\n`),

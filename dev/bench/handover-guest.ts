@@ -12,6 +12,7 @@ import type { HandoverEvent, HandoverMeasured } from './handover-result.ts'
 import { IptablesTable } from './iptables-table.ts'
 import { IpvsTable } from './ipvs-table.ts'
 import { MeasuredProgram } from './measured-program.ts'
+import { metricsPage, sumOf } from './metrics-page.ts'
 import type { BenchOptions, HandoverCounts } from './options.ts'
 import type { Mode } from './result.ts'
 import { middleOf } from './traffic.ts'
@@ -85,10 +86,7 @@ class RunningProxy {
   async operations(): Promise<number> {
     const endMs = monotonicMs() + COMPLETE_MS
     for (;;) {
-      const page = await fetch(this.#metrics).then(
-        (response) => response.text(),
-        () => '',
-      )
+      const page = await metricsPage(this.#metrics)
       const passed = /^kubeproxy_sync_proxy_rules_last_timestamp_seconds(?:\{[^}]*\})? (\S+)$/m.exec(page)?.[1]
       if (Number(passed ?? 0) > 0) return sumOf(page, 'kubeipvs_operations_total')
       if (!this.program.isAlive || monotonicMs() > endMs)
@@ -96,13 +94,6 @@ class RunningProxy {
       await sleep(POLL_MS)
     }
   }
-}
-
-function sumOf(page: string, family: string): number {
-  return [...page.matchAll(new RegExp(`^${family}\\{[^}]*\\} (\\S+)$`, 'gm'))].reduce(
-    (sum, [, value]) => sum + Number(value),
-    0,
-  )
 }
 
 /** What an event works on. */

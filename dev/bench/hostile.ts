@@ -18,6 +18,7 @@ import { bundle } from '../bundle.ts'
 import { chosenKernel } from '../kernel/choice.ts'
 import { runInKernel } from '../kernel/run.ts'
 import { NODE_FLAGS } from '../node-flags.ts'
+import { SUBSCRIBER } from './guest-node.ts'
 import { IpvsTable } from './ipvs-table.ts'
 import { MeasuredProgram } from './measured-program.ts'
 import { percentile, rounded } from './statistics.ts'
@@ -118,13 +119,15 @@ async function guest(task: Task): Promise<void> {
       ...(pin ? ['taskset', '-c', '1'] : []),
       process.execPath,
       ...NODE_FLAGS,
+      '--require',
+      SUBSCRIBER,
       ...profiling,
       task.entry,
       '--config',
       configure(task, server.url),
     ],
     logFile: join(task.folder, 'program.log'),
-    probeFile: join(task.folder, 'readings'),
+    readings: join(task.folder, 'readings'),
   })
   try {
     const world = new World(server, kernel, program, task)
@@ -179,7 +182,7 @@ class World {
   /** Times ordinary changes one after the other. Calls `flap` every FLAP_MS meanwhile, with a growing number. */
   async phase(flap?: (turn: number) => void): Promise<Phase> {
     const timesMs: number[] = []
-    await this.#program.probe()
+    await this.#program.watch()
     let turn = 0
     const flapping = flap === undefined ? undefined : setInterval(() => flap(++turn), FLAP_MS)
     const cpuMs = this.#program.cost().cpuMs
@@ -190,7 +193,7 @@ class World {
     }
     const cpuPercent = ((this.#program.cost().cpuMs - cpuMs) / (monotonicMs() - startedMs)) * 100
     clearInterval(flapping)
-    const eventLoopMaxMs = (await this.#program.probe())?.eventLoopMaxMs ?? null
+    const eventLoopMaxMs = (await this.#program.watch())?.eventLoopMaxMs ?? null
     return {
       p50Ms: rounded(percentile(timesMs, 0.5), 2),
       p99Ms: rounded(percentile(timesMs, 0.99), 2),

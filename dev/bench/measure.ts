@@ -4,9 +4,10 @@
  * previous phase.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { ProbeReading } from '../../src/modes/bench-probe.ts'
 import type { ApiServerProcess } from './api-server-process.ts'
+import { BURST_PERCENT, measureBesideBurst } from './beside-burst.ts'
 import type { MeasuredProgram } from './measured-program.ts'
+import { METRICS_URL, metricsPage, sumOf } from './metrics-page.ts'
 import type { BenchOptions } from './options.ts'
 import { processesBetween, processNumber, type ProgramCost } from './program-cost.ts'
 import type { AnyMode, Measured } from './result.ts'
@@ -22,12 +23,14 @@ export type GuestWork = 'whole' | 'repeated' | 'cold' | 'counted' | 'traffic' | 
 
 export interface MeasureOptions
   extends Pick<BenchOptions, 'endpoints' | 'changes' | 'idleSeconds' | 'slope'>,
-    Partial<Pick<BenchOptions, 'slopeChanges'>> {
+    Partial<Pick<BenchOptions, 'slopeChanges' | 'burstWithProbe'>> {
   readonly mode: AnyMode
   readonly services: number
   readonly work: GuestWork
   readonly api: ApiServerProcess
   readonly table: TableView
+  /** Whether it is our program, which has metrics of its own. */
+  readonly publishes: boolean
   readonly start: (stopped: boolean) => MeasuredProgram
   readonly say: (text: string) => void
 }
@@ -47,7 +50,13 @@ export const SETTLE_MS = 4_000
  * otherwise the times of all programs would be that period.
  */
 const BETWEEN_CHANGES_MS: Readonly<Record<AnyMode, number>> = { ipvs: 20, iptables: 1_200, nftables: 1_200 }
-const BURST_PERCENT = 10
+/**
+ * The kernel keeps a deleted real server for at most twice IP_VS_DEST_TRASH_PERIOD (include/net/ip_vs.h), and walks over all of them for each new
+ * one. So single changes are timed beside a burst when those of earlier phases are gone.
+ */
+const TRASH_MS = 240_000
+/** So few real servers make no difference. */
+const LITTLE_TRASH = 1_000
 /** Changes while system calls are counted. */
 const COUNTED_CHANGES = 50
 /** Changes while the event loop is watched, and the rest after them, in which an audit starts (syncPeriod is 30 s). */
@@ -92,7 +101,7 @@ export async function measure(
   }
 }
 
-/** System calls of a cold start and of single changes, without timing. strace writes to `file`. */
+/** System calls and netlink messages of a cold start and of single changes, without timing. strace writes to `file`. */
 export async function countSystemCalls(
   options: MeasureOptions,
   file: string,
@@ -105,6 +114,7 @@ export async function countSystemCalls(
     await tableComplete(options, program, program.startedMs + COUNTED_COLD_START_MS)
     const coldStartSystemCalls = await stopCold()
     await sleep(SETTLE_MS)
+    const before = await sentBy(options)
     const stopChanges = await startCounting(program.pid, file)
     const most = Math.min(options.changes, COUNTED_CHANGES)
     let changes = 0
@@ -112,11 +122,34 @@ export async function countSystemCalls(
       if ((await table.whenAdded(await api.change(), monotonicMs() + CHANGE_MS)) === undefined) break
     await sleep(SETTLE_MS)
     const changeCalls = await stopChanges()
+    const after = await sentBy(options)
     say(`${coldStartSystemCalls ?? 'no'} system calls at the start, ${changeCalls ?? 'none'} for ${changes} changes`)
-    return { program, result: { coldStartSystemCalls, systemCallsPerChange: per(changeCalls, changes) } }
+    return {
+      program,
+      result: {
+        coldStartSystemCalls,
+        systemCallsPerChange: per(changeCalls, changes),
+        coldStartMessages: before?.messages ?? null,
+        coldStartDatagrams: before?.datagrams ?? null,
+        messagesPerChange: before && after ? per(after.messages - before.messages, changes) : null,
+        datagramsPerChange: before && after ? per(after.datagrams - before.datagrams, changes) : null,
+      },
+    }
   } catch (error) {
     await program.stop()
     throw error
+  }
+}
+
+/** Messages and datagrams that the program has sent to change the kernel, those of audits not counted; undefined where it does not say. */
+async function sentBy({ mode, publishes }: MeasureOptions) {
+  // In iptables mode programs of iptables write, and what they send is not counted.
+  if (!publishes || mode !== 'ipvs') return undefined
+  const page = await metricsPage(METRICS_URL)
+  const changing = /^connection="(?!\w+-audit")[^,]*(?:,direction="out")?$/
+  return {
+    messages: sumOf(page, 'kubeipvs_netlink_messages_total', changing),
+    datagrams: sumOf(page, 'kubeipvs_netlink_datagrams_total', changing),
   }
 }
 
@@ -135,10 +168,9 @@ export async function tableComplete(
   return complete
 }
 
-/** What only the program's probe knows, and what can be read from outside. */
+/** What is read before and after a phase, from outside. */
 interface Reading {
   readonly own: ProgramCost
-  readonly probe: ProbeReading | undefined
   readonly processNumber: number
   readonly apiBytes: number
   readonly apiCpuMs: number
@@ -149,10 +181,7 @@ async function readOutside(api: ApiServerProcess): Promise<Pick<Reading, 'proces
 }
 
 async function read(program: MeasuredProgram, api: ApiServerProcess): Promise<Reading> {
-  // Two signals: the first starts to watch the event loop, the second stops that again.
-  await program.probe()
-  const probe = await program.probe()
-  return { own: program.cost(), probe, ...(await readOutside(api)) }
+  return { own: program.cost(), ...(await readOutside(api)) }
 }
 
 /** Runs `work`, waits until its drains have ended, and returns the readings before and after. */
@@ -169,11 +198,6 @@ async function reading<T>(
 
 const per = (amount: number | null, changes: number): number | null =>
   amount === null || changes === 0 ? null : amount / changes
-
-/** A counter of the probe between two readings; null where there is no probe. */
-function counted(before: Reading, after: Reading, counter: 'messages' | 'datagrams' | 'auditMessages'): number | null {
-  return before.probe === undefined || after.probe === undefined ? null : after.probe[counter] - before.probe[counter]
-}
 
 /** Single changes, one after the other. */
 export interface TimedChanges {
@@ -214,14 +238,9 @@ export async function changePhase(options: MeasureOptions, program: MeasuredProg
   say(`${timesMs.length} changes, p50 ${changeP50Ms?.toFixed(2)} ms, p99 ${changeP99Ms?.toFixed(2)} ms`)
   const each = (amount: number | null): number | null => per(amount, timesMs.length)
   return {
-    // The probe's counters start with the process, so its first reading is that of the cold start.
-    coldStartMessages: before.probe?.messages ?? null,
-    coldStartDatagrams: before.probe?.datagrams ?? null,
     changes: timesMs.length,
     changeP50Ms,
     changeP99Ms,
-    messagesPerChange: each(counted(before, after, 'messages')),
-    datagramsPerChange: each(counted(before, after, 'datagrams')),
     processesPerChange: each(processesBetween(before.processNumber, after.processNumber)),
     cpuMsPerChange: each(after.own.cpuMs - before.own.cpuMs),
     minorFaultsPerChange: each(after.own.minorFaults - before.own.minorFaults),
@@ -240,8 +259,6 @@ async function burstPhase(options: MeasureOptions, program: MeasuredProgram): Pr
   say(`burst ${burstMs?.toFixed(0) ?? 'not complete in time'} ms`)
   return {
     burstMs,
-    burstMessages: counted(before, after, 'messages'),
-    burstDatagrams: counted(before, after, 'datagrams'),
     burstProcesses: processesBetween(before.processNumber, after.processNumber),
     burstCpuMs: after.own.cpuMs - before.own.cpuMs,
   }
@@ -250,9 +267,16 @@ async function burstPhase(options: MeasureOptions, program: MeasuredProgram): Pr
 async function restPhases(options: MeasureOptions, program: MeasuredProgram): Promise<Measured> {
   const idle = await idlePhase(options, program)
   const memory = program.memory()
+  const fairness = options.burstWithProbe === true && options.mode === 'ipvs' ? await besidePhase(options, program) : {}
   const eventLoopMaxMs = await watchedPhase(options, program)
   const rssSlopeMiB = options.slope ? await slopePhase(options, program) : null
-  return { ...idle, ...memory, eventLoopMaxMs, rssSlopeMiB }
+  return { ...idle, ...memory, eventLoopMaxMs, rssSlopeMiB, ...fairness }
+}
+
+async function besidePhase(options: MeasureOptions, program: MeasuredProgram): Promise<Measured> {
+  const deleted = (options.services * options.endpoints * BURST_PERCENT) / 100
+  if (deleted > LITTLE_TRASH) await sleep(Math.max(0, TRASH_MS - SETTLE_MS - options.idleSeconds * 1000))
+  return { fairness: await measureBesideBurst(options, program) }
 }
 
 /** Waits until nothing changes, then measures the processor time of a program that has nothing to do. */
@@ -283,17 +307,16 @@ export async function idlePhase(options: MeasureOptions, program: MeasuredProgra
     idleCpuPercent,
     idleWakeUpsPerSecond,
     idleSeconds,
-    idleMessages: counted(before, after, 'auditMessages'),
     idleProcesses: processesBetween(before.processNumber, after.processNumber),
   }
 }
 
-/** Changes, a burst and an audit again, while the event loop is watched. */
+/** Changes, a burst and an audit again, while the event loop is watched from inside. */
 async function watchedPhase(
   { api, table, say, mode }: MeasureOptions,
   program: MeasuredProgram,
 ): Promise<number | null> {
-  if ((await program.probe()) === undefined) return null
+  if ((await program.watch()) === undefined) return null
   for (let index = 0; index < WATCHED_CHANGES; index++) {
     await api.change()
     await sleep(BETWEEN_CHANGES_MS[mode])
@@ -301,7 +324,7 @@ async function watchedPhase(
   const { atMs, expected } = await api.burst(BURST_PERCENT)
   await table.whenComplete(expected, atMs + BURST_MS, () => program.isAlive)
   await sleep(WATCHED_REST_MS)
-  const maxMs = (await program.probe())?.eventLoopMaxMs ?? null
+  const maxMs = (await program.watch())?.eventLoopMaxMs ?? null
   say(`event loop held for at most ${maxMs?.toFixed(1)} ms`)
   return maxMs
 }

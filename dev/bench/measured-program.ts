@@ -1,18 +1,14 @@
-/**
- * The program that is measured, as a child process: its cost, its memory, and the readings of its probe (another proxy has
- * none).
- */
+/** The program that is measured, as a child process: its cost, its memory, and what `subscriber.cjs` tells from inside it. */
 import { type ChildProcess, spawn } from 'node:child_process'
-import { closeSync, existsSync, openSync, readFileSync } from 'node:fs'
+import { closeSync, openSync, readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { ProbeReading } from '../../src/modes/bench-probe.ts'
 import { costOf, memoryOf, type ProgramCost, type ProgramMemory } from './program-cost.ts'
 import { monotonicMs } from './table-view.ts'
 
 export interface ProgramOptions {
   readonly command: readonly string[]
-  /** Where it writes readings; absent when it has no probe. */
-  readonly probeFile?: string
+  /** Where `subscriber.cjs` writes readings; absent when the command does not load it. */
+  readonly readings?: string
   readonly logFile: string
   /** It stops before its first instruction until `go` is called. Default false. */
   readonly stopped?: boolean
@@ -21,11 +17,24 @@ export interface ProgramOptions {
 /** Stops itself, and becomes the program when it gets SIGCONT. */
 const STOPPED = ['sh', '-c', 'kill -STOP $$; exec "$@"', 'sh']
 
+/** What was seen between two signals; times are CLOCK_MONOTONIC in milliseconds. */
+export interface Reading {
+  /** Signals so far. */
+  readonly signals: number
+  /** Longest time between two turns of the event loop, at most 2 ms too long; null when watching begins. */
+  readonly eventLoopMaxMs: number | null
+  /** Slices whose changes arrived. */
+  readonly arrivals: readonly (readonly [key: string, atMs: number])[]
+  /** Commands for virtual servers that the kernel has run. */
+  readonly writes: readonly (readonly [command: string, atMs: number])[]
+}
+
 export class MeasuredProgram {
   readonly startedMs: number
   readonly #child: ChildProcess
   readonly #options: ProgramOptions
   readonly #ended: Promise<void>
+  #signals = 0
 
   constructor(options: ProgramOptions) {
     this.#options = options
@@ -36,7 +45,7 @@ export class MeasuredProgram {
       stdio: ['ignore', log, log],
       env: {
         ...process.env,
-        ...(options.probeFile === undefined ? {} : { KUBE_IPVS_BENCH_FILE: options.probeFile }),
+        ...(options.readings === undefined ? {} : { KUBE_IPVS_BENCH_FILE: options.readings }),
       },
     })
     closeSync(log)
@@ -72,15 +81,15 @@ export class MeasuredProgram {
     return memoryOf(this.pid)
   }
 
-  /** A new reading of the probe; undefined when the program has none. It also starts or stops watching the event loop. */
-  async probe(): Promise<ProbeReading | undefined> {
-    const { probeFile } = this.#options
-    if (probeFile === undefined) return undefined
-    const before = readings(probeFile).length
+  /** Begins to watch the program from inside, or ends that and resolves to what was seen; undefined when nothing in it can watch. */
+  async watch(): Promise<Reading | undefined> {
+    const { readings } = this.#options
+    if (readings === undefined) return undefined
+    this.#signals++
     this.#child.kill('SIGUSR2')
     for (let left = 500; left > 0 && this.isAlive; left--) {
-      const reading = readings(probeFile)[before]
-      if (reading !== undefined) return reading
+      const reading = readingIn(readings)
+      if (reading?.signals === this.#signals) return reading
       await sleep(10)
     }
     return undefined
@@ -100,10 +109,10 @@ export class MeasuredProgram {
   }
 }
 
-function readings(file: string): ProbeReading[] {
-  if (!existsSync(file)) return []
-  return readFileSync(file, 'utf8')
-    .split('\n')
-    .slice(0, -1)
-    .map((line) => JSON.parse(line) as ProbeReading) // written by src/modes/bench-probe.ts
+function readingIn(file: string): Reading | undefined {
+  try {
+    return JSON.parse(readFileSync(file, 'utf8')) as Reading // written by subscriber.cjs
+  } catch {
+    return undefined // no signal has been answered yet
+  }
 }

@@ -65,6 +65,8 @@ export interface BenchOptions {
   readonly slope: boolean
   /** How many changes that are. */
   readonly slopeChanges: number
+  /** Also times single changes beside nothing and beside a burst; ipvs mode only. */
+  readonly burstWithProbe: boolean
   /** Folder for CPU profiles and heap statistics of the program measured; absent: none are made. */
   readonly profile?: string
   /** Flags for node before the bundle's path. */
@@ -114,6 +116,7 @@ export function parseBenchOptions(
         'idle-seconds': { type: 'string' },
         slope: { type: 'boolean', default: false },
         'slope-changes': { type: 'string' },
+        'burst-with-probe': { type: 'boolean', default: false },
         profile: { type: 'string' },
         experiment: { type: 'boolean', default: false },
         requests: { type: 'string', default: '2000' },
@@ -169,6 +172,7 @@ export function parseBenchOptions(
       idleSeconds: whole('idle-seconds', values['idle-seconds'] ?? (overSize ? '40' : '60'), 86_400),
       slope: values.slope || values['slope-changes'] !== undefined,
       slopeChanges: whole('slope-changes', values['slope-changes'] ?? '10000', 1_000_000),
+      burstWithProbe: values['burst-with-probe'],
       nodeFlags: values['node-flags'].split(' ').filter((flag) => flag !== ''),
       ...(values['json-file'] === undefined ? {} : { jsonFile: values['json-file'] }),
       ...(values.compare === undefined ? {} : { compare: values.compare }),

@@ -63,8 +63,6 @@ const SECTIONS: readonly (readonly [title: string, rows: readonly Row[]])[] = [
     'Burst: what it took',
     [
       ['burstCpuMs', 'processor time of the program', 'ms'],
-      ['burstMessages', 'netlink messages', ''],
-      ['burstDatagrams', 'netlink datagrams', ''],
       ['burstProcesses', 'processes and threads started', ''],
     ],
   ],
@@ -72,7 +70,6 @@ const SECTIONS: readonly (readonly [title: string, rows: readonly Row[]])[] = [
     'At rest',
     [
       ['idleCpuPercent', 'processor time', '%'],
-      ['idleMessages', 'netlink messages of the audit', ''],
       ['idleProcesses', 'processes and threads started', ''],
       ['idleWakeUpsPerSecond', 'wake-ups of all threads a second', ''],
       ['idleSeconds', 'measured for', 's'],
@@ -174,9 +171,31 @@ export function formatSize(results: readonly BenchResult[], style: Style): strin
         rows.push([`    ${name}`, unit, ...columns.map((column) => column.range(field)?.[index] ?? '')])
     }
   }
-  return alignColumns(rows)
-    .map((line, index) => (headings.has(index) ? style.heading(line.trimEnd()) : line))
-    .join('\n')
+  const lines = alignColumns(rows).map((line, index) => (headings.has(index) ? style.heading(line.trimEnd()) : line))
+  return [...lines, ...results.flatMap((result) => formatBeside(result, style))].join('\n')
+}
+
+/** The changes beside other work; no lines where they were not measured. */
+function formatBeside({ fairness, program, mode }: BenchResult, style: Style): string[] {
+  if (fairness === null) return []
+  const heading = [
+    '  beside',
+    'changes',
+    'from arrival p50',
+    'p99',
+    'most',
+    'from write p50',
+    'p99',
+    'most',
+    'event loop',
+    'the work',
+  ]
+  const rows = fairness.map(({ beside, ...numbers }) => [
+    `  ${beside}`,
+    ...Object.values(numbers).map((value) => value?.toString() ?? '-'),
+  ])
+  const title = style.heading(`One change beside other work, ${program} in ${mode} mode, in ms`)
+  return ['', title, ...alignColumns([heading, ...rows])]
 }
 
 interface Column {

@@ -2,6 +2,7 @@
  * The figures of one size, and the result of its repetitions. The names and the order of the first thirteen fields are a
  * promise to readers of the JSON; new fields are added at the end.
  */
+import type { Beside } from './beside-burst.ts'
 import { medianUncertainty, percentile, rounded } from './statistics.ts'
 
 export type Mode = 'ipvs' | 'iptables'
@@ -49,11 +50,7 @@ const DIGITS = {
   coldStartMessages: 0,
   coldStartDatagrams: 0,
   coldStartProcesses: 0,
-  burstMessages: 0,
-  burstDatagrams: 0,
   burstProcesses: 0,
-  /** Of the audit's own connection, over the idle measurement. */
-  idleMessages: 0,
   idleProcesses: 0,
   /** Growth of RSS over the last four fifths of the changes (--slope-changes, default 10,000); null without --slope. */
   rssSlopeMiB: 2,
@@ -96,7 +93,10 @@ export const FIELDS = Object.keys(DIGITS) as readonly Field[] // the keys of the
 export const digitsOf = (field: Field): number => DIGITS[field]
 
 /** One boot's numbers: what was not measured in it is absent. */
-export type Measured = Partial<Numbers>
+export type Measured = Partial<Numbers> & {
+  /** Changes beside other work (--burst-with-probe). */
+  readonly fairness?: readonly Beside[]
+}
 
 /** The least and the most of the repetitions. */
 export type Range = readonly [least: number, most: number]
@@ -112,6 +112,8 @@ export interface BenchResult extends Subject {
   readonly kubeProxyRatioSpread: Readonly<Partial<Record<Field, Range>>> | null
   /** The uncertainty of the median ratios of cold starts: see `medianUncertainty`. */
   readonly uncertainty: { readonly floorRatio: number | null; readonly kubeProxyColdStart: number | null }
+  /** Changes beside other work; null without --burst-with-probe. */
+  readonly fairness: readonly Beside[] | null
   /** How often it was started for a measurement. */
   readonly coldStarts: number
 }
@@ -179,6 +181,7 @@ export function summarise(
       floorRatio: medianUncertainty(valuesOf('floorRatio')),
       kubeProxyColdStart: ratios === null ? null : medianUncertainty(ratios.coldStarts),
     },
+    fairness: own.measured.find(({ fairness }) => fairness !== undefined)?.fairness ?? null,
     coldStarts: own.measured.length,
   }
 }
@@ -236,6 +239,7 @@ export function plainResult({ numbers, ...rest }: BenchResult): Record<string, u
       rest.kubeProxyRatio &&
       Object.fromEntries(Object.entries(rest.kubeProxyRatio).map(([field, ratio]) => [field, rounded(ratio, 3)])),
     kubeProxyRatioSpread: short(rest.kubeProxyRatioSpread, 3),
+    ...(rest.fairness === null ? {} : { fairness: rest.fairness }),
   }
 }
 

@@ -13,6 +13,7 @@ import { periodsOf } from '../modes/mode.ts'
 import { kernelFamilies } from '../node/families.ts'
 import { ProblemLog } from '../serve/problem-log.ts'
 import type { VirtualIpGuard } from '../service/virtual-ip-guard.ts'
+import { changesArrived, type ChangesArrived } from '../sync/channels.ts'
 import { DesiredFrontends } from '../sync/desired-frontends.ts'
 import { SyncLoop } from '../sync/loop.ts'
 import type { PassReport } from '../sync/reconciler.ts'
@@ -68,9 +69,6 @@ export async function runDaemon(options: DaemonOptions): Promise<DaemonEnd> {
   // The process and its host.
   applyOomScore(configuration.oomScoreAdj, log)
   const { families } = kernelFamilies()
-  const benchFile = process.env['KUBE_IPVS_BENCH_FILE']
-  const benchProbe =
-    benchFile === undefined ? undefined : new (await import('../modes/bench-probe.ts')).BenchProbe(benchFile)
   logStart(configuration, families, log)
   const events = openEvents()
 
@@ -88,7 +86,7 @@ export async function runDaemon(options: DaemonOptions): Promise<DaemonEnd> {
         log,
         events,
         virtualIps,
-        openSource: benchProbe === undefined ? openSource : (sink) => openSource(benchProbe.timed(sink)),
+        openSource,
         openNodeLabels,
         requests,
         passes,
@@ -144,7 +142,6 @@ export async function runDaemon(options: DaemonOptions): Promise<DaemonEnd> {
       (await import('./follow-file.ts')).followFile(file, options, running),
     )
   }
-  benchProbe?.start(() => running.connections)
 
   const ended = once ? passes.complete : new Promise<never>(() => undefined)
   const reason = await Promise.race([ended, stopped, running.failed])
@@ -245,6 +242,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
   const listener: ProxyListener = {
     source: {
       apply: (changes) => {
+        if (changesArrived.hasSubscribers) changesArrived.publish({ changes } satisfies ChangesArrived)
         health.apply(changes)
         // Compares with the slices as they were, so before the loop takes the changes in.
         metrics.sync.changed(changes, desired)

@@ -1,7 +1,6 @@
 /** The life of the proxy: preparation, start, plan, reload, handover, end. `assembleProxy` in `daemon.ts` makes its parts. */
 import type { KubeProxyConfiguration, ProxyMode } from '../config/types.ts'
 import type { Metrics } from '../metrics/metrics.ts'
-import type { CountedConnection } from '../metrics/sources.ts'
 import type { Fallback } from '../modes/fallback.ts'
 import type { FlowRemoval } from '../modes/flow-removal.ts'
 import type { Mode, ModeWatch } from '../modes/mode.ts'
@@ -108,11 +107,6 @@ export class Proxy {
   /** What the local socket tells about. */
   get inspected(): Inspected {
     return this.#parts
-  }
-
-  /** The connections to the kernel, with the messages they have sent so far. */
-  connections(): readonly CountedConnection[] {
-    return this.#parts.mode.sources.connections()
   }
 
   /** Prepares the kernel. Rejects with `module-missing` and the like when the mode cannot work here. */

@@ -15,10 +15,7 @@ import type { Handover, Proxy } from './proxy.ts'
 
 /** A proxy that has opened the kernel and applies nothing yet. */
 export interface PreparedProxy {
-  readonly proxy: Pick<
-    Proxy,
-    'mode' | 'configuration' | 'metrics' | 'inspected' | 'connections' | 'failed' | 'reconfigure' | 'close'
-  >
+  readonly proxy: Pick<Proxy, 'mode' | 'configuration' | 'metrics' | 'inspected' | 'failed' | 'reconfigure' | 'close'>
   /** @param handover from the proxy before; absent for the first one, which opens the source */
   start(handover?: Handover): Promise<void>
   /** In place of `start`. */
@@ -108,10 +105,6 @@ export class RunningProxy {
   /** What the local socket tells about: while the proxy is replaced, the one before. Undefined before the start. */
   get inspected(): Proxy['inspected'] | undefined {
     return this.#proxy?.inspected
-  }
-
-  get connections(): ReturnType<Proxy['connections']> {
-    return this.#proxy?.connections() ?? []
   }
 
   /** Rejects when only a new process can help. */

@@ -265,7 +265,7 @@ export class NetlinkConnection {
   }
 }
 
-/** Numbers that the bench reads. */
+/** Numbers since the connection was opened, which metrics show. */
 export interface NetlinkCounters {
   messagesSent: number
   datagramsSent: number

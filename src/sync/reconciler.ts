@@ -6,6 +6,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Clock } from '../values/clock.ts'
 import { CarefulRead } from './careful-read.ts'
+import { batchWritten, type BatchWritten } from './channels.ts'
 import { CONTESTED_REPAIRS } from './key-history.ts'
 import { type PlanRow, rowsOf } from './plan.ts'
 import type { TableSync } from './table-sync.ts'
@@ -145,10 +146,12 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
   /** Returns how many steps failed. */
   async function run(steps: readonly Step<Item, Op>[], direction: Direction | undefined, pass: Pass): Promise<number> {
     if (steps.length === 0) return 0
-    const outcomes = await io.apply(
-      steps.flatMap((step) => step.ops),
-      pass.options.signal,
-    )
+    const operations = steps.flatMap((step) => step.ops)
+    const outcomes = await io.apply(operations, pass.options.signal)
+    if (batchWritten.hasSubscribers) {
+      const text = (op: Op): string => kind.text(op)
+      batchWritten.publish({ table: kind.name, operations, outcomes, text } satisfies BatchWritten<Op>)
+    }
     pass.timePassed()
     const { nowMs } = pass
     let next = 0

@@ -43,6 +43,7 @@ const DEFAULTS: BenchOptions = {
   idleSeconds: 60,
   slope: false,
   slopeChanges: 10_000,
+  burstWithProbe: false,
   nodeFlags: NODE_FLAGS,
 }
 
@@ -54,6 +55,7 @@ describe('parseBenchOptions', () => {
     ['--services 100 --services 1000', { sizes: [100, 1_000] }],
     ['--endpoints 2 --output json', { endpoints: 2, output: 'json' }],
     ['-o json --slope', { output: 'json', slope: true }],
+    ['--burst-with-probe', { burstWithProbe: true }],
     ['--slope-changes 100000', { slope: true, slopeChanges: 100_000 }],
     ['--proxy /bin/p:--config={config}', { proxy: '/bin/p:--config={config}' }],
     ['--idle-seconds 5 --changes 10', { idleSeconds: 5, changes: 10 }],

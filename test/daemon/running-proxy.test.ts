@@ -49,7 +49,6 @@ function world(t: TestContext, switchBack = false) {
       },
       metrics: {} as Metrics, // nothing reads it here
       inspected: {} as PreparedProxy['proxy']['inspected'], // nothing reads it here
-      connections: () => [],
       failed: failed.promise,
       reconfigure: (next) => {
         configuration = next

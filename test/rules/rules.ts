@@ -244,8 +244,8 @@ export const PRINTERS: readonly Printer[] = [
     what: 'a descriptor of a file',
     pattern: /\b(?:writeSync|writeFileSync|writevSync|appendFileSync|createWriteStream|WriteStream)\b/,
     rooms: ['src', 'native'],
-    // The last two write files: settings of the kernel, and samples of a bench.
-    places: ['src/serve/log-sink.ts', 'src/node/sysctl.ts', 'src/modes/bench-probe.ts'],
+    // The second writes files: settings of the kernel.
+    places: ['src/serve/log-sink.ts', 'src/node/sysctl.ts'],
   },
   {
     what: 'a write to a stream',
