@@ -5,13 +5,12 @@
 import { accessSync, constants, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { Bench } from './bench/bench.ts'
+import { runBench } from './bench/bench.ts'
 import { formatComparison } from './bench/compare.ts'
-import { runExperiment, writeExperiment } from './bench/experiment.ts'
+import { runExperiment } from './bench/experiment.ts'
 import { runHandover } from './bench/handover.ts'
 import { formatHandover, isWithoutLoss } from './bench/handover-result.ts'
 import { parseBenchOptions } from './bench/options.ts'
-import { runOverSize } from './bench/over-size.ts'
 import { appendRun, readRuns, type Run } from './bench/record.ts'
 import { COLOURED, formatMachine, formatReport, formatTrust, PLAIN } from './bench/report.ts'
 import { type BenchResult, formatJson } from './bench/result.ts'
@@ -48,28 +47,21 @@ async function main(args: readonly string[]): Promise<number> {
   mkdirSync(join(ROOT, '.cache'), { recursive: true })
   const bundled = mkdtempSync(join(ROOT, '.cache/bench-'))
   try {
-    const { experiment: counts, handover, overSize } = options
-    if (overSize !== undefined) {
-      const setting = { options, plan: overSize, choice, folder, bundled, kubeProxy, signal: abort.signal }
-      for (const path of await runOverSize(setting)) say(path)
+    const host = { choice, folder, bundled, kubeProxy, signal: abort.signal }
+    const { experiment, handover } = options
+    if (experiment !== undefined) {
+      for (const path of await runExperiment({ ...host, options, plan: experiment })) say(path)
       return 0
     }
     if (handover !== undefined) {
-      const setting = { options, counts: handover, choice, folder, bundled, kubeProxy, signal: abort.signal }
-      const result = await runHandover(setting)
+      const result = await runHandover({ ...host, options, counts: handover })
       process.stdout.write(`${options.output === 'json' ? JSON.stringify(result) : formatHandover(result)}\n`)
       return isWithoutLoss(result) ? 0 : 1
-    }
-    if (counts !== undefined) {
-      const experiment = await runExperiment({ options, counts, choice, folder, bundled, signal: abort.signal })
-      for (const path of writeExperiment(experiment, counts.directory)) say(path)
-      return 0
     }
     const onSize = (results: readonly BenchResult[]): void => {
       if (options.output === 'json') for (const result of results) process.stdout.write(`${formatJson(result)}\n`)
     }
-    const bench = new Bench({ options, choice, folder, bundled, kubeProxy, signal: abort.signal, onSize })
-    print(await bench.run())
+    print(await runBench({ ...host, options, onSize }))
     return 0
   } catch (error) {
     if (abort.signal.aborted) return 130

@@ -57,23 +57,20 @@ npm run bench -- --compare FILE        measures nothing: reports whether the rat
 npm run bench -- --proxy 'COMMAND'     another proxy in our place; {kubeconfig} and {config} in COMMAND stand for the
                                        paths that it needs
 npm run bench -- --hostile             how long a change takes beside objects that are made to stall a node
-npm run bench -- --experiment          latency and rate of new connections through one ClusterIP beside 1, 1,000, 5,000 and
-                                       10,000 Services, and changes, in both modes: table and plots in docs/performance
-                                       (--directory DIR); --requests N, --connections N, --clients N
-npm run bench -- --over-size           cold start, change, rest and memory at 100, 1,000, 5,000, 10,000 and 50,000 Services (--services N)
-                                       with addresses, with local routes and in iptables mode; with KUBE_PROXY=PATH also of that
-                                       kube-proxy in ipvs, iptables and nftables mode. One boot for each cell, --series NAME for some
-                                       (kube-ipvs/routes, kube-proxy/nftables ...); a cold start that is not complete after
-                                       --deadline-seconds N (default 300) is shown as more than that. Cells, table and charts are
-                                       written to docs/performance (--directory DIR). Cells that are there already are not
-                                       measured again, but with --again; --draw-only measures none
+npm run bench -- --experiment          latency and rate of new connections through one ClusterIP beside 1 to 10,000 Services in both modes;
+                                       cold start, change, rest and memory at 100 to 50,000 Services with addresses, with local
+                                       routes and in iptables mode, with KUBE_PROXY=PATH also of that kube-proxy in three modes.
+                                       One boot for each cell; --services N, --series NAME for some (traffic/ipvs, kube-ipvs/routes,
+                                       kube-proxy/nftables ...). Cells, tables and charts are written to docs/performance
+                                       (--directory DIR). Cells that are there already are not measured again, but with --again;
+                                       --draw-only measures none
 npm run bench -- --handover            1,000 established connections (--held N) and 10,000 new ones (--connections N, --rate N a
                                        second) through one ClusterIP while one proxy follows another and while the mode changes;
                                        with KUBE_PROXY=PATH that kube-proxy's state is adopted. Ends with 1 after a loss
-npm run bench -- --slope               also how memory grows over 10,000 changes (--slope-changes N for another number)
+npm run bench -- --slope               also how memory grows over 10,000 changes
 npm run bench -- --burst-with-probe    also how long single changes take beside a burst of 10 % of the Services, and how long the
                                        event loop is held
-npm run bench -- --changes N, --idle-seconds N, --node-flags 'FLAGS', --profile DIR
+npm run bench -- --changes N, --idle-seconds N
 
 Cold start, one change, a burst of 10 % of the Services, processor time at rest and memory; beside the times counts that do not
 depend on the machine: system calls, page faults, context switches, netlink messages and datagrams, processes, bytes read

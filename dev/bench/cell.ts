@@ -1,50 +1,10 @@
-/**
- * One cell of the measurement over size: one program in one of its ways at one number of Services, measured in one boot, and the file
- * with a line of JSON for each cell. Pure.
- */
+/** One cell of the experiment: one program in one of its ways at one number of Services, measured in one boot, and the file with a line of JSON for each. Pure. */
 import type { Calibration } from './calibration.ts'
 import type { Disturbance, Machine } from './machine.ts'
+import type { Limits } from './task.ts'
 import type { Run } from './record.ts'
+import type { Measured } from './result.ts'
 import { isSeriesName, SERIES_NAMES, type SeriesName } from './series.ts'
-
-/** `moreThan`: the limit was reached before the value was known. null: not measured, because an earlier part took too long. */
-export type Figure = number | { readonly moreThan: number } | null
-
-export interface CellLimits {
-  /** For the cold start. */
-  readonly coldStartSeconds: number
-  /** For one change. */
-  readonly changeSeconds: number
-  /** No further change begins after so long. */
-  readonly changesSeconds: number
-  /** The pause between two changes. */
-  readonly betweenChangesMs: number
-  /** How long the program is watched at rest. */
-  readonly idleSeconds: number
-}
-
-export interface CellMeasured {
-  /** From the start of the process until the table is complete. */
-  readonly coldStartMs: Figure
-  /** Processor time of the program until then, its ended children's included. */
-  readonly coldStartCpuMs: number | null
-  /** Changes that reached the kernel. */
-  readonly changes: number
-  /** From the write in the API server until the kernel has the endpoint; with fewer than 100 changes the 99th percentile is the slowest. */
-  readonly changeP50Ms: Figure
-  readonly changeP99Ms: Figure
-  /** Percent of one processor at rest, the program's and that of its children that ended meanwhile; in steps of 10 ms. */
-  readonly idleCpuPercent: number | null
-  /** At the end of the rest, without children. */
-  readonly rssMiB: number | null
-  readonly rssAnonMiB: number | null
-  readonly rssFileMiB: number | null
-  readonly pssMiB: number | null
-  readonly peakRssMiB: Figure
-}
-
-/** What the guest prints. */
-export type CellOutcome = { readonly measured: CellMeasured } | { readonly failure: string }
 
 export interface CellName {
   readonly series: SeriesName
@@ -60,11 +20,11 @@ export interface Cell extends CellName, Pick<Run, 'at' | 'commit' | 'kernel'> {
   readonly machine: Machine
   readonly load: Disturbance & { readonly average: readonly number[] }
   readonly calibration: Calibration | null
-  readonly limits: CellLimits
+  readonly limits: Limits
   /** The maximum number of changes. */
   readonly changes: number
   /** null after a failure. */
-  readonly measured: CellMeasured | null
+  readonly measured: Measured | null
   /** Why there is nothing: the program ended, the boot ran out of memory. */
   readonly failure: string | null
 }
@@ -93,19 +53,13 @@ export function parseCells(text: string, file: string): Cell[] {
 }
 
 function parseCell(line: string, place: string): Cell {
-  let cell: unknown
+  let cell: Partial<Cell> | null
   try {
-    cell = JSON.parse(line)
+    cell = JSON.parse(line) as Partial<Cell> | null // checked below
   } catch {
     throw new Error(`${place} is not JSON`)
   }
-  if (
-    typeof cell !== 'object' ||
-    cell === null ||
-    !('series' in cell && typeof cell.series === 'string' && isSeriesName(cell.series)) ||
-    !('services' in cell && typeof cell.services === 'number') ||
-    !('measured' in cell && typeof cell.measured === 'object')
-  )
+  if (!isSeriesName(String(cell?.series)) || typeof cell?.services !== 'number' || cell.measured === undefined)
     throw new Error(
       `${place} is not a cell of this bench: it has no known series, no number of Services or nothing measured`,
     )

@@ -1,170 +1,281 @@
-/** The results of the experiment, and the files that show them: JSON, CSV, charts and the figures of its page. Pure. */
-import type { Calibration } from './calibration.ts'
-import type { Disturbance, Machine } from './machine.ts'
-import type { BenchOptions } from './options.ts'
-import { formatNumber, markdownTable, withFigures } from './page.ts'
-import { type Chart, svgOf } from './plot.ts'
-import type { Run } from './record.ts'
-import type { Mode } from './result.ts'
-import { percentile, rounded } from './statistics.ts'
-import type { TrafficMeasured } from './traffic.ts'
+/** What the experiment shows: two pages with a table each, of what a client notices and of what the programs cost, and charts. Pure. */
+import { type Cell, cellOf } from './cell.ts'
+import { formatNumber, markdownTable } from './page.ts'
+import { type Bound, type Chart, type Line, svgOf } from './plot.ts'
+import type { Figure, Measure } from './result.ts'
+import { SERIES, SERIES_NAMES, type SeriesName, SIZES } from './series.ts'
+import { COUNTS } from './traffic.ts'
+import { reasonsAgainst } from './trust.ts'
 
-/** One size in one mode; each number is the median over the boots. */
-export interface ExperimentPoint extends TrafficMeasured {
-  readonly mode: Mode
-  readonly services: number
-  readonly boots: number
+type What = keyof typeof SIZES
+
+/** Where the figures are shown. */
+export const PAGES: Readonly<Record<What, string>> = { traffic: 'README.md', cost: 'over-size.md' }
+
+interface Column {
+  readonly heading: string
+  readonly measure: Measure
+  readonly digits: number
+  /** For the unit of the heading. */
+  readonly divisor?: number
 }
 
-export interface Experiment extends Pick<Run, 'at' | 'commit' | 'kernel' | 'trusted' | 'reasons'> {
-  readonly machine: Machine
-  readonly load: Disturbance & { readonly average: readonly number[] }
-  readonly calibration: Calibration | null
-  readonly method: readonly string[]
-  readonly options: Pick<BenchOptions, 'sizes' | 'endpoints' | 'modes' | 'repeats' | 'changes'> &
-    Omit<NonNullable<BenchOptions['experiment']>, 'directory'>
-  readonly points: readonly ExperimentPoint[]
+const CHANGE: readonly Column[] = [
+  { heading: 'change p50 (ms)', measure: 'changeP50Ms', digits: 1 },
+  { heading: 'change p99 (ms)', measure: 'changeP99Ms', digits: 1 },
+]
+const COLUMNS: Readonly<Record<What, readonly Column[]>> = {
+  traffic: [
+    { heading: 'rules before', measure: 'rulesBefore', digits: 0 },
+    { heading: 'latency p50 (µs)', measure: 'latencyP50Us', digits: 0 },
+    { heading: 'latency p99 (µs)', measure: 'latencyP99Us', digits: 0 },
+    { heading: 'connections/s', measure: 'connectionsPerSecond', digits: 0 },
+    ...CHANGE,
+  ],
+  cost: [
+    { heading: 'cold start (s)', measure: 'coldStartMs', digits: 2, divisor: 1000 },
+    { heading: 'its CPU (s)', measure: 'coldStartCpuMs', digits: 2, divisor: 1000 },
+    ...CHANGE,
+    { heading: 'changes', measure: 'changes', digits: 0 },
+    { heading: 'CPU at rest (%)', measure: 'idleCpuPercent', digits: 2 },
+    { heading: 'RSS (MiB)', measure: 'rssMiB', digits: 0 },
+    { heading: 'peak RSS (MiB)', measure: 'peakRssMiB', digits: 0 },
+  ],
 }
 
-/** Columns of the CSV in their order, with the digits after the point. */
-const COLUMNS = {
-  rulesBefore: 0,
-  latencyP50Us: 1,
-  latencyP99Us: 1,
-  connectionsPerSecond: 1,
-  changes: 0,
-  changeP50Ms: 2,
-  changeP99Ms: 2,
-} as const satisfies Record<keyof TrafficMeasured, number>
-const FIELDS = Object.keys(COLUMNS) as readonly (keyof TrafficMeasured)[] // the keys of the literal above
+/** Processor time is counted in steps of so many milliseconds. */
+const TICK_MS = 10
 
-/** The point of all boots of one size and mode. */
-export function pointOf(mode: Mode, services: number, boots: readonly TrafficMeasured[]): ExperimentPoint {
-  const median = (field: keyof TrafficMeasured): number | null =>
-    rounded(
-      percentile(
-        boots.map((boot) => boot[field]).filter((value) => value !== null),
-        0.5,
-      ),
-      COLUMNS[field],
-    )
-  return {
-    mode,
-    services,
-    boots: boots.length,
-    rulesBefore: median('rulesBefore'),
-    latencyP50Us: median('latencyP50Us'),
-    latencyP99Us: median('latencyP99Us'),
-    connectionsPerSecond: median('connectionsPerSecond'),
-    changes: median('changes') ?? 0,
-    changeP50Ms: median('changeP50Ms'),
-    changeP99Ms: median('changeP99Ms'),
+type Shown = Figure | { readonly lessThan: number }
+
+function shown({ measured, limits }: Cell, measure: Measure, divisor = 1): Shown {
+  const figure = measured?.[measure] ?? null
+  if (measure === 'idleCpuPercent' && figure === 0) return { lessThan: TICK_MS / 10 / limits.idleSeconds }
+  if (figure === null) return null
+  return typeof figure === 'number' ? figure / divisor : { moreThan: figure.moreThan / divisor }
+}
+
+function textOf(figure: Shown, digits: number): string {
+  if (figure === null || typeof figure === 'number') return formatNumber(figure, digits)
+  if ('lessThan' in figure) return `< ${formatNumber(figure.lessThan, digits)}`
+  return `> ${formatNumber(figure.moreThan, figure.moreThan >= 10 ? 0 : digits)}`
+}
+
+/** Circumstances, the table and what is missing, in Markdown. @param cells with the same number of endpoints */
+export function figuresOf(what: What, cells: readonly Cell[]): string {
+  const names = SERIES_NAMES.filter((series) => SERIES[series].what === what)
+  const ours = cells.filter(({ series }) => names.includes(series))
+  const [first] = ours
+  if (first === undefined) return 'Nothing is measured yet.'
+  const sizes = [...new Set([...SIZES[what], ...ours.map(({ services }) => services)])].toSorted((a, b) => a - b)
+  const rows: string[][] = []
+  const missing: string[] = []
+  for (const services of sizes) {
+    const absent: string[] = []
+    for (const series of names) {
+      const cell = cellOf(ours, { series, services, endpoints: first.endpoints })
+      if (cell === undefined) absent.push(series)
+      else rows.push(rowOf(cell, COLUMNS[what]))
+    }
+    const which = absent.length === names.length ? 'all' : absent.join(', ')
+    if (absent.length > 0) missing.push(`at ${formatNumber(services, 0)} ${which}`)
   }
+  const failed = ours.flatMap(({ failure, series, services }) =>
+    failure === null ? [] : [`- ${series} at ${formatNumber(services, 0)} failed: ${oneLine(failure)}`],
+  )
+  return [
+    ...circumstances(what, ours),
+    '',
+    ...markdownTable(['Services', 'series', ...COLUMNS[what].map(({ heading }) => heading)], rows),
+    ...(failed.length > 0 ? ['', ...failed] : []),
+    ...(missing.length > 0 ? ['', `Not measured: ${missing.join('; ')}.`] : []),
+  ].join('\n')
 }
 
-/** A heading line and a line for each point; a number that was not measured is empty. */
-export function csvOf(points: readonly ExperimentPoint[]): string {
-  const rows = points.map((point) => [
-    point.mode,
-    point.services,
-    point.boots,
-    ...FIELDS.map((field) => point[field] ?? ''),
-  ])
-  return [['mode', 'services', 'boots', ...FIELDS], ...rows].map((row) => `${row.join(',')}\n`).join('')
+function rowOf(cell: Cell, columns: readonly Column[]): string[] {
+  const texts = columns.map(({ measure, digits, divisor }) =>
+    cell.measured === null ? 'failed' : textOf(shown(cell, measure, divisor), digits),
+  )
+  return [formatNumber(cell.services, 0), cell.series, ...texts]
 }
 
-/** The files of the plots, by name. */
-export function plotsOf(points: readonly ExperimentPoint[]): Readonly<Record<string, string>> {
-  const xLabel = 'Services present'
-  return {
-    'latency.svg': svgOf({
+const oneLine = (text: string): string =>
+  text.trim().split('\n').slice(0, 2).join(' ').replaceAll('|', '\\|').slice(0, 300)
+
+/** When, where and with which programs and limits the cells were measured, and whether the machine was quiet. */
+function circumstances(what: What, cells: readonly Cell[]): string[] {
+  const distinct = (pick: (cell: Cell) => string | number): string => [...new Set(cells.map(pick))].join(', ')
+  const times = cells.map(({ at }) => at.slice(0, 16).replace('T', ' ')).toSorted()
+  const calibrations = cells.flatMap(({ calibration }) => calibration ?? [])
+  const range = (name: string, values: readonly number[], digits: number): string =>
+    `${name} ${formatNumber(Math.min(...values), digits)} to ${formatNumber(Math.max(...values), digits)} µs`
+  const ranges = [
+    range(
+      'a system call took',
+      calibrations.map((one) => one.systemCallUs),
+      2,
+    ),
+    range(
+      'a page fault',
+      calibrations.map((one) => one.pageFaultUs),
+      2,
+    ),
+    range(
+      'the start of a process',
+      calibrations.map((one) => one.processStartUs),
+      0,
+    ),
+    range(
+      'the arithmetic loop',
+      calibrations.map((one) => one.arithmeticUs),
+      0,
+    ),
+  ]
+  const reasons = reasonsAgainst({ disturbances: cells.map(({ load }) => load), calibrations, results: [] })
+  const how =
+    what === 'traffic'
+      ? `${COUNTS.requests} requests, ${COUNTS.connections} connections by ${COUNTS.clients} clients, ${distinct(({ changes }) => changes)} changes`
+      : `at rest for ${distinct(({ limits }) => limits.idleSeconds)} s`
+  return [
+    `Measured from ${times[0]} to ${times.at(-1)} UTC: ${distinct(({ version }) => version)} with Node ${distinct(({ node }) => node)}, ` +
+      `commits ${distinct(({ commit }) => (commit === null ? 'unknown' : `${commit.hash.slice(0, 12)}${commit.changed ? ' with changes' : ''}`))}, ` +
+      `kernel ${distinct(({ kernel }) => `${kernel.kind} ${kernel.release ?? ''}`.trim())} on one processor of ` +
+      `${distinct(({ machine }) => `${machine.processors} (${machine.model})`)}. ${distinct(({ endpoints }) => endpoints)} endpoints a Service, ${how}; ` +
+      `limits: ${distinct(({ limits }) => limits.coldStartSeconds)} s for a cold start, ${distinct(({ limits }) => limits.changeSeconds)} s for a change.`,
+    '',
+    ...(calibrations.length === 0 ? [] : [`Calibration in the boots of the cells: ${ranges.join(', ')}.`, '']),
+    reasons.length === 0
+      ? 'The machine was quiet enough for the figures to be compared.'
+      : `**The machine was too busy for exact figures**: ${reasons.join('; ')}. The shape of the curves is what to read here.`,
+  ]
+}
+
+interface Plot extends Pick<Chart, 'title' | 'yLabel' | 'yScale'> {
+  readonly file: string
+  /** What is drawn, the second one dashed. */
+  readonly measures: readonly (readonly [measure: Measure, name: string])[]
+  readonly divisor?: number
+}
+
+const PERCENTILES = (p50: Measure, p99: Measure): Plot['measures'] => [
+  [p50, ', median'],
+  [p99, ', 99th percentile'],
+]
+const PLOTS: Readonly<Record<What, readonly Plot[]>> = {
+  traffic: [
+    {
+      file: 'latency.svg',
       title: 'Latency of a request on a new connection',
-      xLabel,
       yLabel: 'connect, request, response (µs)',
       yScale: 'linear',
-      series: seriesOf(points, [
-        ['latencyP50Us', 'median', false],
-        ['latencyP99Us', '99th percentile', true],
-      ]),
-    }),
-    'connections.svg': svgOf({
+      measures: PERCENTILES('latencyP50Us', 'latencyP99Us'),
+    },
+    {
+      file: 'connections.svg',
       title: 'New connections a second through one ClusterIP',
-      xLabel,
       yLabel: 'connections a second',
       yScale: 'linear',
-      series: seriesOf(points, [['connectionsPerSecond', '', false]]),
-    }),
-    'change.svg': svgOf({
+      measures: [['connectionsPerSecond', '']],
+    },
+    {
+      file: 'change.svg',
       title: 'From a change in the API to the kernel',
-      xLabel,
       yLabel: 'milliseconds (logarithmic)',
       yScale: 'log',
-      series: seriesOf(points, [
-        ['changeP50Ms', 'median', false],
-        ['changeP99Ms', '99th percentile', true],
-      ]),
-    }),
-  }
+      measures: PERCENTILES('changeP50Ms', 'changeP99Ms'),
+    },
+  ],
+  cost: [
+    {
+      file: 'over-size-cold-start.svg',
+      title: 'Cold start, until the table in the kernel is complete',
+      yLabel: 'seconds (logarithmic)',
+      yScale: 'log',
+      measures: [['coldStartMs', '']],
+      divisor: 1000,
+    },
+    {
+      file: 'over-size-change-p50.svg',
+      title: 'One change, from the API to the kernel: median',
+      yLabel: 'milliseconds (logarithmic)',
+      yScale: 'log',
+      measures: [['changeP50Ms', '']],
+    },
+    {
+      file: 'over-size-change-p99.svg',
+      title: 'One change, from the API to the kernel: 99th percentile',
+      yLabel: 'milliseconds (logarithmic)',
+      yScale: 'log',
+      measures: [['changeP99Ms', '']],
+    },
+    {
+      file: 'over-size-idle.svg',
+      title: 'Processor time at rest, of the program and its children',
+      yLabel: 'percent of a processor (logarithmic)',
+      yScale: 'log',
+      measures: [['idleCpuPercent', '']],
+    },
+    {
+      file: 'over-size-memory.svg',
+      title: 'Memory at rest (RSS)',
+      yLabel: 'MiB (logarithmic)',
+      yScale: 'log',
+      measures: [['rssMiB', '']],
+    },
+  ],
 }
 
-function seriesOf(
-  points: readonly ExperimentPoint[],
-  fields: readonly (readonly [field: keyof TrafficMeasured, name: string, dashed: boolean])[],
-): Chart['series'] {
-  return fields.flatMap(([field, name, dashed]) =>
-    (['ipvs', 'iptables'] as const).flatMap((mode) => {
-      const measured = points.flatMap((point) => {
-        const value = point[field]
-        return point.mode === mode && value !== null ? [[point.services, value] as const] : []
-      })
-      const colour = mode === 'ipvs' ? 'first' : 'second'
-      const text = `${mode} mode${name === '' ? '' : `, ${name}`}`
-      return measured.length === 0 ? [] : [{ name: text, colour, dashed, points: measured } as const]
+/** The lines of a chart in the order of its legend, which has two columns: ours, theirs. The index is that of colour and marker. */
+const LINES: Readonly<Record<What, readonly (readonly [series: SeriesName, name: string])[]>> = {
+  traffic: [
+    ['traffic/ipvs', 'ipvs mode'],
+    ['traffic/iptables', 'iptables mode'],
+  ],
+  cost: [
+    ['kube-ipvs/addresses', 'kube-ipvs, addresses'],
+    ['kube-proxy/ipvs', 'kube-proxy, ipvs mode'],
+    ['kube-ipvs/routes', 'kube-ipvs, routes'],
+    ['kube-proxy/iptables', 'kube-proxy, iptables mode'],
+    ['kube-ipvs/iptables', 'kube-ipvs, iptables mode'],
+    ['kube-proxy/nftables', 'kube-proxy, nftables mode'],
+  ],
+}
+
+/** The files of the charts, by name. @param cells with the same number of endpoints */
+export function plotsOf(cells: readonly Cell[]): Readonly<Record<string, string>> {
+  const entries = (['traffic', 'cost'] as const).flatMap((what) =>
+    cells.some(({ series }) => SERIES[series].what === what)
+      ? PLOTS[what].map((plot) => [plot.file, svgOf(chartOf(what, plot, cells))])
+      : [],
+  )
+  return Object.fromEntries(entries)
+}
+
+function chartOf(what: What, { title, yLabel, yScale, measures, divisor }: Plot, cells: readonly Cell[]): Chart {
+  const without: string[] = []
+  const lines = measures.flatMap(([measure, suffix], dash) =>
+    LINES[what].flatMap(([series, name], look): readonly Line[] => {
+      const points: (readonly [number, number])[] = []
+      const bounds: Bound[] = []
+      for (const cell of cells.filter((one) => one.series === series)) {
+        const figure = shown(cell, measure, divisor)
+        const x = cell.services
+        if (figure === null) without.push(`${series} at ${formatNumber(x, 0)}`)
+        else if (typeof figure === 'number') points.push([x, figure])
+        else if ('moreThan' in figure) bounds.push({ x, y: figure.moreThan, side: 'above' })
+        else bounds.push({ x, y: figure.lessThan, side: 'below' })
+      }
+      return points.length + bounds.length === 0
+        ? []
+        : [{ name: `${name}${suffix}`, look, dashed: dash > 0, points, bounds }]
     }),
   )
-}
-
-/** The page with the figures of this run in place of the earlier ones. Throws when it has no place for them. */
-export function withExperiment(page: string, experiment: Experiment): string {
-  return withFigures(page, '--experiment', figuresOf(experiment))
-}
-
-/** Circumstances and the table in Markdown. */
-function figuresOf({ at, commit, kernel, machine, load, options, trusted, reasons, points }: Experiment): string {
-  const rows = points
-    .toSorted((a, b) => a.services - b.services || (a.mode < b.mode ? 1 : -1))
-    .map((point) => [
-      formatNumber(point.services, 0),
-      point.mode,
-      formatNumber(point.rulesBefore, 0),
-      formatNumber(point.latencyP50Us, 0),
-      formatNumber(point.latencyP99Us, 0),
-      formatNumber(point.connectionsPerSecond, 0),
-      formatNumber(point.changeP50Ms, 1),
-      formatNumber(point.changeP99Ms, 1),
-    ])
-  const heading = [
-    'Services',
-    'mode',
-    'rules before',
-    'latency p50 (µs)',
-    'latency p99 (µs)',
-    'connections/s',
-    'change p50 (ms)',
-    'change p99 (ms)',
+  const open = lines.some(({ bounds }) => bounds.length > 0)
+  const notes = [
+    ...(open ? ['Open marker: more (or less) than this limit.'] : []),
+    ...(without.length > 0 ? [`No value: ${[...new Set(without)].join(', ')}.`] : []),
   ]
-  const table = markdownTable(heading, rows, [1])
-  const verdict = trusted
-    ? 'The machine was quiet enough for the figures to be compared.'
-    : `**The machine was too busy for exact figures**: ${reasons.join('; ')}. The shape of the curves is what to read here.`
-  return [
-    `Measured on ${at.slice(0, 16).replace('T', ' ')} UTC, commit ${commit === null ? 'unknown' : commit.hash.slice(0, 12)}${commit?.changed === true ? ' with changes' : ''}, ` +
-      `kernel ${kernel.kind} ${kernel.release ?? ''} on one processor of ${machine.processors} (${machine.model}); load average before the run ` +
-      `${load.average.map((one) => one.toFixed(2)).join(' ')}. ${options.endpoints} endpoints a Service, ${options.requests} requests, ` +
-      `${options.connections} connections by ${options.clients} clients, ${options.changes} changes, boots of each point: ${options.repeats}.`,
-    '',
-    verdict,
-    '',
-    ...table,
-  ].join('\n')
+  const xScale = what === 'traffic' ? 'linear' : 'log'
+  const xLabel = what === 'traffic' ? 'Services present' : 'Services (logarithmic)'
+  return { title, xLabel, yLabel, xScale, yScale, lines, note: notes.join(' ') }
 }

@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import type { BenchOptions } from './options.ts'
+import { NODE_FLAGS } from '../node-flags.ts'
 import type { AnyMode, Subject } from './result.ts'
 
 /** The name of the API server's Node object. */
@@ -25,24 +25,27 @@ export interface ConfigurationPaths {
 }
 
 /** How a program is started. */
-export interface ProgramCommand extends Pick<Subject, 'program'>, Pick<BenchOptions, 'nodeFlags' | 'profile'> {
+export interface ProgramCommand extends Pick<Subject, 'program'> {
   /** The bundle's entry, kube-proxy's path, or the command line that --proxy names. */
   readonly command: string
 }
 
 /** @param watched our program is watched from inside, see `MeasuredProgram.watch` */
 export function commandOf(
-  { program, command, nodeFlags, profile }: ProgramCommand,
+  { program, command }: ProgramCommand,
   { kubeconfig, config }: ConfigurationPaths,
   watched = false,
 ): string[] {
   switch (program) {
-    case 'kube-ipvs': {
-      const profiling =
-        profile === undefined ? [] : ['--cpu-prof', `--cpu-prof-dir=${profile}`, '--cpu-prof-interval=200']
-      const loaded = watched ? ['--require', SUBSCRIBER] : []
-      return [process.execPath, ...nodeFlags, ...loaded, ...profiling, command, '--config', config]
-    }
+    case 'kube-ipvs':
+      return [
+        process.execPath,
+        ...NODE_FLAGS,
+        ...(watched ? ['--require', SUBSCRIBER] : []),
+        command,
+        '--config',
+        config,
+      ]
     case 'kube-proxy':
       return [command, `--config=${config}`]
     case 'other':

@@ -13,7 +13,7 @@ import { IptablesTable } from './iptables-table.ts'
 import { IpvsTable } from './ipvs-table.ts'
 import { MeasuredProgram } from './measured-program.ts'
 import { metricsPage, sumOf } from './metrics-page.ts'
-import type { BenchOptions, HandoverCounts } from './options.ts'
+import type { HandoverCounts } from './options.ts'
 import type { Mode } from './result.ts'
 import { middleOf } from './traffic.ts'
 import { holdConnections, rateOfConnections } from './traffic-client.ts'
@@ -21,11 +21,12 @@ import { TrafficNetwork } from './traffic-network.ts'
 import { monotonicMs, SERVICE_PORT, TableView } from './table-view.ts'
 
 /** The task from the host, as one argument of JSON. */
-export interface HandoverTask extends HandoverCounts, Pick<BenchOptions, 'endpoints' | 'nodeFlags'> {
+export interface HandoverTask extends HandoverCounts {
   readonly event: HandoverEvent
   /** The mode before the event. */
   readonly mode: Mode
   readonly services: number
+  readonly endpoints: number
   /** The entry of the bundle. */
   readonly command: string
   /** kube-proxy's path. */
@@ -69,10 +70,7 @@ class RunningProxy {
     this.#configure = (to) => writeConfiguration(own, to, url, more)
     const command = proxy === 'kube-proxy' ? (task.kubeProxy ?? '') : task.command
     this.program = new MeasuredProgram({
-      command: commandOf(
-        { program: proxy, command, nodeFlags: task.nodeFlags },
-        writeConfiguration(own, mode, url, more),
-      ),
+      command: commandOf({ program: proxy, command }, writeConfiguration(own, mode, url, more)),
       logFile: join(own, 'program.log'),
     })
   }

@@ -3,10 +3,8 @@
  * mode changes, each event in a fresh boot.
  */
 import { join, resolve } from 'node:path'
-import { bundle } from '../bundle.ts'
-import { describeKernel, type KernelChoice, kernelWithModules } from '../kernel/choice.ts'
-import { boot, type BootOptions } from './boot.ts'
-import { compile } from './floor.ts'
+import { kernelWithModules } from '../kernel/choice.ts'
+import { boot } from './boot.ts'
 import type { HandoverTask } from './handover-guest.ts'
 import {
   type Handover,
@@ -15,92 +13,51 @@ import {
   type HandoverMeasured,
   type HandoverPoint,
 } from './handover-result.ts'
-import { takeProcessor } from './machine.ts'
+import { Host, type HostSetting, ROOT, say } from './host.ts'
 import type { BenchOptions, HandoverCounts } from './options.ts'
 import { commitOf } from './record.ts'
 import type { Mode } from './result.ts'
 
-const ROOT = join(import.meta.dirname, '../..')
 const GUEST = join(ROOT, 'dev/bench/handover-guest.ts')
 const BOOT_TIMEOUT_MS = 1_800_000
-const say = (text: string): void => {
-  process.stderr.write(`${text}\n`)
-}
 
-export interface HandoverSetting {
+export interface HandoverSetting extends HostSetting {
   readonly options: BenchOptions
   readonly counts: HandoverCounts
-  readonly choice: KernelChoice
-  /** For compiled programs. */
-  readonly folder: string
-  /** For the bundle. */
-  readonly bundled: string
-  readonly kubeProxy: string | undefined
-  readonly signal: AbortSignal
 }
 
 /** Resolves when every event is measured, at the first of the sizes. */
 export async function runHandover(setting: HandoverSetting): Promise<Handover> {
-  const { options, counts, choice, folder, bundled, kubeProxy, signal } = setting
-  const { sizes, endpoints, modes, nodeFlags } = options
+  const { options, counts, choice, kubeProxy } = setting
+  const { sizes, endpoints, modes } = options
   const at = new Date().toISOString()
   const [services = 0] = sizes
-  const traffic = await compile(join(import.meta.dirname, 'traffic.c'), folder)
-  if ('missing' in traffic) throw new Error(`The measurement needs its clients: ${traffic.missing}`)
-  const { entry } = await bundle({ directory: bundled, minify: true })
-  const machine = await takeProcessor(choice.kind !== 'host')
-  const boots: BootOptions = {
-    choice,
-    cwd: ROOT,
-    signal,
-    processor: { number: machine.processor, hasPriority: machine.hasPriority },
-  }
-  say(`Kernel: ${describeKernel(choice)}; everything is kept on processor ${machine.processor}`)
+  const host = await Host.prepare(setting)
+  const { boots, entry } = host
+  const traffic = await host.traffic()
   const { stdout } = await boot(['uname', '-r'], BOOT_TIMEOUT_MS, boots)
   const points: HandoverPoint[] = []
   for (const { event, mode } of planOf(modes)) {
     const kernel = event === 'fallback' ? kernelWithModules(choice) : choice
     if (kernel === undefined) {
-      say(
-        `Fallback and return are not measured: no kernel whose IPVS is a module is installed (package user-mode-linux).`,
-      )
+      say('Fallback and return are not measured: no kernel whose IPVS is a module is installed (user-mode-linux).')
       continue
     }
-    const task: HandoverTask = {
-      ...counts,
-      event,
-      mode,
-      services,
-      endpoints,
-      nodeFlags,
-      command: entry,
-      traffic: traffic.program,
-      ...(kubeProxy === undefined ? {} : { kubeProxy: resolve(kubeProxy) }),
-    }
+    const proxy = kubeProxy === undefined ? {} : { kubeProxy: resolve(kubeProxy) }
+    const task: HandoverTask = { ...counts, event, mode, services, endpoints, command: entry, traffic, ...proxy }
     const command = [process.execPath, GUEST, JSON.stringify(task)]
     const { code, stdout: line } = await boot(command, BOOT_TIMEOUT_MS, { ...boots, choice: kernel })
     if (code !== 0) throw new Error(`${event} in ${mode} mode ended with code ${code}`)
     const measured = JSON.parse(line) as HandoverMeasured // written by handover-guest.ts
-    points.push({
-      event,
-      mode,
-      stateOf: event === 'adopt' && kubeProxy !== undefined ? 'kube-proxy' : 'kube-ipvs',
-      ...measured,
-    })
+    const stateOf = event === 'adopt' && kubeProxy !== undefined ? 'kube-proxy' : 'kube-ipvs'
+    points.push({ event, mode, stateOf, ...measured })
+    const { held, made } = measured
     say(
-      `  ${event} in ${mode} mode: ${measured.held.dropped} of ${measured.held.connections} dropped, ${measured.made.failed} of ${measured.made.made} failed`,
+      `  ${event} in ${mode} mode: ${held.dropped} of ${held.connections} dropped, ${made.failed} of ${made.made} failed`,
     )
   }
-  const release = stdout.trim()
-  return {
-    at,
-    commit: commitOf(ROOT),
-    kernel: { kind: choice.kind, release },
-    services,
-    endpoints,
-    rate: counts.rate,
-    points,
-  }
+  const kernel = { kind: choice.kind, release: stdout.trim() }
+  return { at, commit: commitOf(ROOT), kernel, services, endpoints, rate: counts.rate, points }
 }
 
 /** Every event in every mode. A switch begins in ipvs mode and passes through both; so does a fallback. */

@@ -1,187 +1,110 @@
 /**
- * One measurement of one size in one boot: a cold start; in repeated boots also single changes and a burst; in a whole one
- * also idle time, the event loop and, on request, growth. Each phase starts from a settled table, after the drains of the
- * previous phase.
+ * One boot of the bench: a cold start, and then the phases that the task names, in its order. Each begins with a settled table, after the
+ * drains of the one before. A limit that is reached is part of the result; a program that ends is a failure.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ApiServerProcess } from './api-server-process.ts'
 import { BURST_PERCENT, measureBesideBurst } from './beside-burst.ts'
 import type { MeasuredProgram } from './measured-program.ts'
-import { METRICS_URL, metricsPage, sumOf } from './metrics-page.ts'
-import type { BenchOptions } from './options.ts'
 import { processesBetween, processNumber, type ProgramCost } from './program-cost.ts'
-import type { AnyMode, Measured } from './result.ts'
+import type { Figure, Measured } from './result.ts'
 import { percentile, slope } from './statistics.ts'
-import { startCounting } from './system-calls.ts'
-import { monotonicMs, type TableView } from './table-view.ts'
+import { countSystemCalls } from './system-calls.ts'
+import { monotonicMs } from './table-view.ts'
+import { type MeasureOptions, type Outcome, type Phase, SETTLE_MS, tableComplete } from './task.ts'
+import { trafficPhase } from './traffic.ts'
 
-/**
- * The work of one boot: everything, only what is repeated in fresh boots, only a cold start, counting without timing, the
- * experiment's traffic, or one cell of the measurement over size.
- */
-export type GuestWork = 'whole' | 'repeated' | 'cold' | 'counted' | 'traffic' | 'cell'
-
-export interface MeasureOptions
-  extends Pick<BenchOptions, 'endpoints' | 'changes' | 'idleSeconds' | 'slope'>,
-    Partial<Pick<BenchOptions, 'slopeChanges' | 'burstWithProbe'>> {
-  readonly mode: AnyMode
-  readonly services: number
-  readonly work: GuestWork
-  readonly api: ApiServerProcess
-  readonly table: TableView
-  /** Whether it is our program, which has metrics of its own. */
-  readonly publishes: boolean
-  readonly start: (stopped: boolean) => MeasuredProgram
-  readonly say: (text: string) => void
-}
-
-/** The limit until the table is complete, without and with strace. */
-const COLD_START_MS = 600_000
-const COUNTED_COLD_START_MS = 900_000
-/** The limit of one change or burst: kube-proxy processes all Services for each. */
-const CHANGE_MS = 600_000
-const BURST_MS = 600_000
-/** No further change is made after this long. */
-const CHANGES_MS = 60_000
-/** The limit until drains have ended and nothing changes. */
-export const SETTLE_MS = 4_000
-/**
- * The pause between two changes. In iptables and nftables mode it is longer than minSyncPeriod (1 s), so that no change waits for it:
- * otherwise the times of all programs would be that period.
- */
-const BETWEEN_CHANGES_MS: Readonly<Record<AnyMode, number>> = { ipvs: 20, iptables: 1_200, nftables: 1_200 }
-/**
- * The kernel keeps a deleted real server for at most twice IP_VS_DEST_TRASH_PERIOD (include/net/ip_vs.h), and walks over all of them for each new
- * one. So single changes are timed beside a burst when those of earlier phases are gone.
- */
+/** The kernel keeps a deleted real server for at most so long (twice IP_VS_DEST_TRASH_PERIOD), and walks over all of them for each new one. */
 const TRASH_MS = 240_000
 /** So few real servers make no difference. */
 const LITTLE_TRASH = 1_000
-/** Changes while system calls are counted. */
-const COUNTED_CHANGES = 50
 /** Changes while the event loop is watched, and the rest after them, in which an audit starts (syncPeriod is 30 s). */
 const WATCHED_CHANGES = 50
 const WATCHED_REST_MS = 35_000
+const SLOPE_CHANGES = 10_000
+/** A failure with the end of the program's log is cut to this length. */
+const MAX_FAILURE = 1_000
 
-/** Starts the program, and ends it when something fails. */
-export async function measure(
-  options: MeasureOptions,
-): Promise<{ readonly program: MeasuredProgram; readonly result: Measured }> {
-  const { services, endpoints, api, say } = options
-  const before = await readOutside(api)
-  const program = options.start(false)
+const PHASES: Readonly<
+  Record<Exclude<Phase, 'counted'>, (options: MeasureOptions, program: MeasuredProgram) => Promise<Measured>>
+> = {
+  traffic: trafficPhase,
+  changes: changePhase,
+  burst: burstPhase,
+  rest: restPhase,
+  beside: besidePhase,
+  watched: watchedPhase,
+  slope: slopePhase,
+}
+
+export async function measure(options: MeasureOptions): Promise<Outcome> {
+  const isCounted = options.phases.includes('counted')
+  const before = await readOutside(options.api)
+  const program = options.start(isCounted)
   try {
-    const completeMs = await tableComplete(options, program, program.startedMs + COLD_START_MS)
-    const after = { own: program.cost(), ...(await readOutside(api)) }
-    const coldStartMs = completeMs - program.startedMs
-    say(
-      `cold start ${coldStartMs.toFixed(0)} ms, ${after.own.cpuMs} ms of processor time, peak ${program.memory().peakRssMiB.toFixed(0)} MiB`,
-    )
-    const cold: Measured = {
-      services,
-      endpoints,
-      coldStartMs,
-      coldStartCpuMs: after.own.cpuMs,
-      coldStartApiCpuMs: after.apiCpuMs - before.apiCpuMs,
-      coldStartMinorFaults: after.own.minorFaults,
-      coldStartMajorFaults: after.own.majorFaults,
-      coldStartContextSwitches: after.own.contextSwitches,
-      coldStartApiBytes: after.apiBytes - before.apiBytes,
-      coldStartProcesses: processesBetween(before.processNumber, after.processNumber),
-    }
-    if (options.work === 'cold') return { program, result: cold }
-    await sleep(SETTLE_MS)
-    const changes = await changePhase(options, program)
-    const burst = await burstPhase(options, program)
-    const rest = options.work === 'whole' ? await restPhases(options, program) : {}
-    return { program, result: { ...cold, ...changes, ...burst, ...rest } }
+    const measured = isCounted ? await countSystemCalls(options, program) : await phasesOf(options, program, before)
+    if (!program.isAlive) throw new Error(`the program ended:\n${program.logTail}`)
+    return { measured }
   } catch (error) {
+    const failure = (error instanceof Error ? error.message : String(error)).slice(0, MAX_FAILURE)
+    options.say(failure)
+    return { failure }
+  } finally {
     await program.stop()
-    throw error
   }
 }
 
-/** System calls and netlink messages of a cold start and of single changes, without timing. strace writes to `file`. */
-export async function countSystemCalls(
-  options: MeasureOptions,
-  file: string,
-): Promise<{ readonly program: MeasuredProgram; readonly result: Measured }> {
-  const { api, table, say } = options
-  const program = options.start(true)
-  try {
-    const stopCold = await startCounting(program.pid, file)
-    program.go()
-    await tableComplete(options, program, program.startedMs + COUNTED_COLD_START_MS)
-    const coldStartSystemCalls = await stopCold()
+async function phasesOf(options: MeasureOptions, program: MeasuredProgram, before: Outside): Promise<Measured> {
+  let measured = await coldStart(options, program, before)
+  if (typeof measured.coldStartMs !== 'number') return measured
+  for (const phase of options.phases) {
+    if (phase === 'counted') continue
     await sleep(SETTLE_MS)
-    const before = await sentBy(options)
-    const stopChanges = await startCounting(program.pid, file)
-    const most = Math.min(options.changes, COUNTED_CHANGES)
-    let changes = 0
-    for (const endMs = monotonicMs() + CHANGES_MS; changes < most && monotonicMs() < endMs; changes++)
-      if ((await table.whenAdded(await api.change(), monotonicMs() + CHANGE_MS)) === undefined) break
-    await sleep(SETTLE_MS)
-    const changeCalls = await stopChanges()
-    const after = await sentBy(options)
-    say(`${coldStartSystemCalls ?? 'no'} system calls at the start, ${changeCalls ?? 'none'} for ${changes} changes`)
-    return {
-      program,
-      result: {
-        coldStartSystemCalls,
-        systemCallsPerChange: per(changeCalls, changes),
-        coldStartMessages: before?.messages ?? null,
-        coldStartDatagrams: before?.datagrams ?? null,
-        messagesPerChange: before && after ? per(after.messages - before.messages, changes) : null,
-        datagramsPerChange: before && after ? per(after.datagrams - before.datagrams, changes) : null,
-      },
-    }
-  } catch (error) {
-    await program.stop()
-    throw error
+    measured = { ...measured, ...(await PHASES[phase](options, program)) }
   }
+  return measured
 }
 
-/** Messages and datagrams that the program has sent to change the kernel, those of audits not counted; undefined where it does not say. */
-async function sentBy({ mode, publishes }: MeasureOptions) {
-  // In iptables mode programs of iptables write, and what they send is not counted.
-  if (!publishes || mode !== 'ipvs') return undefined
-  const page = await metricsPage(METRICS_URL)
-  const changing = /^connection="(?!\w+-audit")[^,]*(?:,direction="out")?$/
+async function coldStart(options: MeasureOptions, program: MeasuredProgram, before: Outside): Promise<Measured> {
+  const { services, endpoints, api, limits, say } = options
+  const completeMs = await tableComplete(options, program)
+  const { peakRssMiB } = program.memory()
+  if (completeMs === undefined) {
+    say(`no complete table after ${limits.coldStartSeconds} s`)
+    const coldStartMs = { moreThan: limits.coldStartSeconds * 1000 }
+    return { services, endpoints, coldStartMs, changes: 0, peakRssMiB: { moreThan: peakRssMiB } }
+  }
+  const after = { own: program.cost(), ...(await readOutside(api)) }
+  const coldStartMs = completeMs - program.startedMs
+  say(
+    `cold start ${coldStartMs.toFixed(0)} ms, ${after.own.cpuMs} ms of processor time, peak ${peakRssMiB.toFixed(0)} MiB`,
+  )
   return {
-    messages: sumOf(page, 'kubeipvs_netlink_messages_total', changing),
-    datagrams: sumOf(page, 'kubeipvs_netlink_datagrams_total', changing),
+    services,
+    endpoints,
+    coldStartMs,
+    coldStartCpuMs: after.own.cpuMs,
+    coldStartApiCpuMs: after.apiCpuMs - before.apiCpuMs,
+    coldStartMinorFaults: after.own.minorFaults,
+    coldStartMajorFaults: after.own.majorFaults,
+    coldStartContextSwitches: after.own.contextSwitches,
+    coldStartApiBytes: after.apiBytes - before.apiBytes,
+    coldStartProcesses: processesBetween(before.processNumber, after.processNumber),
   }
 }
 
-/** Resolves to the time at which the table was complete; rejects when the program ended or took too long. */
-export async function tableComplete(
-  { api, table }: MeasureOptions,
-  program: MeasuredProgram,
-  deadlineMs: number,
-): Promise<number> {
-  const complete = await table.whenComplete(api.expected(), deadlineMs, () => program.isAlive)
-  if (!program.isAlive) throw new Error(`the program ended:\n${program.logTail}`)
-  if (complete === undefined)
-    throw new Error(
-      `no complete table after ${((deadlineMs - program.startedMs) / 1000).toFixed(0)} s:\n${program.logTail}`,
-    )
-  return complete
-}
-
-/** What is read before and after a phase, from outside. */
-interface Reading {
-  readonly own: ProgramCost
+/** What is read before and after a phase. */
+interface Outside {
   readonly processNumber: number
   readonly apiBytes: number
   readonly apiCpuMs: number
 }
-
-async function readOutside(api: ApiServerProcess): Promise<Pick<Reading, 'processNumber' | 'apiBytes' | 'apiCpuMs'>> {
-  return { processNumber: processNumber(), apiBytes: await api.bytesSent(), apiCpuMs: api.cpuMs() }
+interface Reading extends Outside {
+  readonly own: ProgramCost
 }
 
-async function read(program: MeasuredProgram, api: ApiServerProcess): Promise<Reading> {
-  return { own: program.cost(), ...(await readOutside(api)) }
+async function readOutside(api: ApiServerProcess): Promise<Outside> {
+  return { processNumber: processNumber(), apiBytes: await api.bytesSent(), apiCpuMs: api.cpuMs() }
 }
 
 /** Runs `work`, waits until its drains have ended, and returns the readings before and after. */
@@ -190,14 +113,12 @@ async function reading<T>(
   program: MeasuredProgram,
   work: () => Promise<T>,
 ): Promise<[T, Reading, Reading]> {
-  const before = await read(program, api)
+  const read = async (): Promise<Reading> => ({ own: program.cost(), ...(await readOutside(api)) })
+  const before = await read()
   const result = await work()
   await sleep(SETTLE_MS)
-  return [result, before, await read(program, api)]
+  return [result, before, await read()]
 }
-
-const per = (amount: number | null, changes: number): number | null =>
-  amount === null || changes === 0 ? null : amount / changes
 
 /** Single changes, one after the other. */
 export interface TimedChanges {
@@ -207,38 +128,35 @@ export interface TimedChanges {
   readonly unfinishedMs?: number
 }
 
-/**
- * Times single changes with a pause between them. @param limits no further change begins after `phaseMs`; none is waited for longer than
- * `changeMs`; the pause depends on the mode unless it is given
- */
-export async function timeChanges(
-  { api, table, changes, mode }: MeasureOptions,
-  limits: { readonly phaseMs: number; readonly changeMs: number; readonly pauseMs?: number },
-): Promise<TimedChanges> {
+async function timeChanges({ api, table, changes, limits }: MeasureOptions): Promise<TimedChanges> {
   const timesMs: number[] = []
-  const endMs = monotonicMs() + limits.phaseMs
+  const limitMs = limits.changeSeconds * 1000
+  const endMs = monotonicMs() + limits.changesSeconds * 1000
   for (let index = 0; index < changes && monotonicMs() < endMs; index++) {
     const change = await api.change()
-    const doneMs = await table.whenAdded(change, change.atMs + limits.changeMs)
-    if (doneMs === undefined) return { timesMs, unfinishedMs: limits.changeMs }
+    const doneMs = await table.whenAdded(change, change.atMs + limitMs)
+    if (doneMs === undefined) return { timesMs, unfinishedMs: limitMs }
     timesMs.push(doneMs - change.atMs)
-    await sleep(limits.pauseMs ?? BETWEEN_CHANGES_MS[mode])
+    await sleep(limits.betweenChangesMs)
   }
   return { timesMs }
 }
 
+/** A percentile of changes. One that did not finish is longer than all others. */
+export function changeFigure({ timesMs, unfinishedMs }: TimedChanges, share: number): Figure {
+  const value = percentile(unfinishedMs === undefined ? timesMs : [...timesMs, Infinity], share)
+  return value === Infinity && unfinishedMs !== undefined ? { moreThan: unfinishedMs } : value
+}
+
 /** Times single changes, and counts what they cost. */
-export async function changePhase(options: MeasureOptions, program: MeasuredProgram): Promise<Measured> {
-  const { say } = options
-  const [{ timesMs, unfinishedMs }, before, after] = await reading(options, program, () =>
-    timeChanges(options, { phaseMs: CHANGES_MS, changeMs: CHANGE_MS }),
-  )
-  if (unfinishedMs !== undefined) throw new Error(`a change did not reach the kernel in ${unfinishedMs / 1000} s`)
-  const [changeP50Ms, changeP99Ms] = [percentile(timesMs, 0.5), percentile(timesMs, 0.99)]
-  say(`${timesMs.length} changes, p50 ${changeP50Ms?.toFixed(2)} ms, p99 ${changeP99Ms?.toFixed(2)} ms`)
-  const each = (amount: number | null): number | null => per(amount, timesMs.length)
+async function changePhase(options: MeasureOptions, program: MeasuredProgram): Promise<Measured> {
+  const [timed, before, after] = await reading(options, program, () => timeChanges(options))
+  const changes = timed.timesMs.length
+  const [changeP50Ms, changeP99Ms] = [changeFigure(timed, 0.5), changeFigure(timed, 0.99)]
+  options.say(`${changes} changes, p50 ${textOf(changeP50Ms)}, p99 ${textOf(changeP99Ms)}`)
+  const each = (amount: number): number | null => (changes === 0 ? null : amount / changes)
   return {
-    changes: timesMs.length,
+    changes,
     changeP50Ms,
     changeP99Ms,
     processesPerChange: each(processesBetween(before.processNumber, after.processNumber)),
@@ -249,14 +167,23 @@ export async function changePhase(options: MeasureOptions, program: MeasuredProg
   }
 }
 
+const textOf = (figure: Figure): string =>
+  figure === null
+    ? 'unknown'
+    : typeof figure === 'number'
+      ? `${figure.toFixed(2)} ms`
+      : `more than ${figure.moreThan} ms`
+
+/** Replaces every endpoint of some Services at once; resolves to the time until the kernel has all of them. */
+async function burst({ api, table, limits }: MeasureOptions, program: MeasuredProgram): Promise<number | null> {
+  const { atMs, expected } = await api.burst(BURST_PERCENT)
+  const doneMs = await table.whenComplete(expected, atMs + limits.changeSeconds * 1000, () => program.isAlive)
+  return doneMs === undefined ? null : doneMs - atMs
+}
+
 async function burstPhase(options: MeasureOptions, program: MeasuredProgram): Promise<Measured> {
-  const { api, table, say } = options
-  const [burstMs, before, after] = await reading(options, program, async () => {
-    const { atMs, expected } = await api.burst(BURST_PERCENT)
-    const doneMs = await table.whenComplete(expected, atMs + BURST_MS, () => program.isAlive)
-    return doneMs === undefined ? null : doneMs - atMs
-  })
-  say(`burst ${burstMs?.toFixed(0) ?? 'not complete in time'} ms`)
+  const [burstMs, before, after] = await reading(options, program, () => burst(options, program))
+  options.say(`burst ${burstMs?.toFixed(0) ?? 'not complete in time'} ms`)
   return {
     burstMs,
     burstProcesses: processesBetween(before.processNumber, after.processNumber),
@@ -264,83 +191,55 @@ async function burstPhase(options: MeasureOptions, program: MeasuredProgram): Pr
   }
 }
 
-async function restPhases(options: MeasureOptions, program: MeasuredProgram): Promise<Measured> {
-  const idle = await idlePhase(options, program)
+/** Processor time, wake-ups and memory of a program that has nothing to do. */
+async function restPhase({ limits, say }: MeasureOptions, program: MeasuredProgram): Promise<Measured> {
+  const { idleSeconds } = limits
+  const [from, processes, startedMs] = [program.cost(), processNumber(), monotonicMs()]
+  await sleep(idleSeconds * 1000)
+  const [to, elapsedMs] = [program.cost(), monotonicMs() - startedMs]
+  const idleCpuPercent = ((to.cpuMs - from.cpuMs) / elapsedMs) * 100
+  const idleWakeUpsPerSecond = ((to.waits - from.waits) / elapsedMs) * 1000
+  const byThread = Object.entries(to.waitsByThread).map(
+    ([name, waits]) => `${name} ${waits - (from.waitsByThread[name] ?? 0)}`,
+  )
   const memory = program.memory()
-  const fairness = options.burstWithProbe === true && options.mode === 'ipvs' ? await besidePhase(options, program) : {}
-  const eventLoopMaxMs = await watchedPhase(options, program)
-  const rssSlopeMiB = options.slope ? await slopePhase(options, program) : null
-  return { ...idle, ...memory, eventLoopMaxMs, rssSlopeMiB, ...fairness }
+  say(
+    `idle ${idleCpuPercent.toFixed(2)} % of a processor, ${idleWakeUpsPerSecond.toFixed(2)} wake-ups a second (${byThread.join(', ')} in ${idleSeconds} s), ${memory.rssMiB.toFixed(0)} MiB`,
+  )
+  const idleProcesses = processesBetween(processes, processNumber())
+  return { idleCpuPercent, idleWakeUpsPerSecond, idleSeconds, idleProcesses, ...memory }
 }
 
 async function besidePhase(options: MeasureOptions, program: MeasuredProgram): Promise<Measured> {
   const deleted = (options.services * options.endpoints * BURST_PERCENT) / 100
-  if (deleted > LITTLE_TRASH) await sleep(Math.max(0, TRASH_MS - SETTLE_MS - options.idleSeconds * 1000))
+  if (deleted > LITTLE_TRASH) await sleep(Math.max(0, TRASH_MS - options.limits.idleSeconds * 1000))
   return { fairness: await measureBesideBurst(options, program) }
 }
 
-/** Waits until nothing changes, then measures the processor time of a program that has nothing to do. */
-export async function idlePhase(options: MeasureOptions, program: MeasuredProgram): Promise<Measured> {
-  const { idleSeconds, say } = options
-  await sleep(SETTLE_MS)
-  const [{ idleCpuPercent, idleWakeUpsPerSecond, byThread }, before, after] = await reading(
-    options,
-    program,
-    async () => {
-      const from = program.cost()
-      const startedMs = monotonicMs()
-      await sleep(idleSeconds * 1000)
-      const [to, elapsedMs] = [program.cost(), monotonicMs() - startedMs]
-      return {
-        idleCpuPercent: ((to.cpuMs - from.cpuMs) / elapsedMs) * 100,
-        idleWakeUpsPerSecond: ((to.waits - from.waits) / elapsedMs) * 1000,
-        byThread: Object.entries(to.waitsByThread)
-          .map(([name, waits]) => `${name} ${waits - (from.waitsByThread[name] ?? 0)}`)
-          .join(', '),
-      }
-    },
-  )
-  say(
-    `idle ${idleCpuPercent.toFixed(2)} % of a processor, ${idleWakeUpsPerSecond.toFixed(2)} wake-ups a second (${byThread} in ${idleSeconds} s), ${program.memory().rssMiB.toFixed(0)} MiB`,
-  )
-  return {
-    idleCpuPercent,
-    idleWakeUpsPerSecond,
-    idleSeconds,
-    idleProcesses: processesBetween(before.processNumber, after.processNumber),
-  }
-}
-
-/** Changes, a burst and an audit again, while the event loop is watched from inside. */
-async function watchedPhase(
-  { api, table, say, mode }: MeasureOptions,
-  program: MeasuredProgram,
-): Promise<number | null> {
-  if ((await program.watch()) === undefined) return null
+/** Changes, a burst and an audit, while the event loop is watched from inside. */
+async function watchedPhase(options: MeasureOptions, program: MeasuredProgram): Promise<Measured> {
+  if ((await program.watch()) === undefined) return {}
   for (let index = 0; index < WATCHED_CHANGES; index++) {
-    await api.change()
-    await sleep(BETWEEN_CHANGES_MS[mode])
+    await options.api.change()
+    await sleep(options.limits.betweenChangesMs)
   }
-  const { atMs, expected } = await api.burst(BURST_PERCENT)
-  await table.whenComplete(expected, atMs + BURST_MS, () => program.isAlive)
+  await burst(options, program)
   await sleep(WATCHED_REST_MS)
-  const maxMs = (await program.watch())?.eventLoopMaxMs ?? null
-  say(`event loop held for at most ${maxMs?.toFixed(1)} ms`)
-  return maxMs
+  const eventLoopMaxMs = (await program.watch())?.eventLoopMaxMs ?? null
+  options.say(`event loop held for at most ${eventLoopMaxMs?.toFixed(1)} ms`)
+  return { eventLoopMaxMs }
 }
 
-async function slopePhase(
-  { api, table, slopeChanges = 10_000, say }: MeasureOptions,
-  program: MeasuredProgram,
-): Promise<number | null> {
-  const from = Math.floor(slopeChanges / 5)
+/** How memory grows over very many changes, without the first fifth of them. */
+async function slopePhase({ api, table, limits, say }: MeasureOptions, program: MeasuredProgram): Promise<Measured> {
+  const from = SLOPE_CHANGES / 5
   const points: [number, number][] = []
-  for (let index = 1; index <= slopeChanges; index++) {
+  for (let index = 1; index <= SLOPE_CHANGES; index++) {
     const change = await api.change()
-    if (index % 50 === 0) await table.whenAdded(change, monotonicMs() + CHANGE_MS)
+    if (index % 50 === 0) await table.whenAdded(change, monotonicMs() + limits.changeSeconds * 1000)
     if (index >= from && index % 100 === 0) points.push([index, program.memory().rssMiB])
     if (index % 1000 === 0) say(`${index} changes, ${program.memory().rssMiB.toFixed(1)} MiB`)
   }
   const perChange = slope(points)
-  return perChange === null ? null : perChange * (slopeChanges - from)
+  return { rssSlopeMiB: perChange === null ? null : perChange * (SLOPE_CHANGES - from) }
 }

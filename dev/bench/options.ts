@@ -1,18 +1,7 @@
 /** The command line of `npm run bench`. The guest gets the same options as JSON, so they are plain values. */
 import { parseArgs } from 'node:util'
-import { NODE_FLAGS } from '../node-flags.ts'
 import type { Mode } from './result.ts'
 import { isSeriesName, SERIES, SERIES_NAMES, type SeriesName } from './series.ts'
-
-/** How much traffic the experiment sends in each boot. */
-export interface ExperimentCounts {
-  /** New connections one after the other, whose latency is measured. */
-  readonly requests: number
-  /** New connections of all clients together, whose rate is measured. */
-  readonly connections: number
-  /** Processes that make those connections at the same time. */
-  readonly clients: number
-}
 
 /** The traffic during each event of a handover. */
 export interface HandoverCounts {
@@ -24,17 +13,17 @@ export interface HandoverCounts {
   readonly rate: number
 }
 
-/** What the measurement over size measures and where it stores it. */
-export interface OverSize {
+/** Which cells of the experiment are measured, and where they are stored. */
+export interface Experiment {
   readonly series: readonly SeriesName[]
-  /** The folder of the cells, the table and the charts. */
+  /** Absent: those of each series. */
+  readonly sizes?: readonly number[]
+  /** The folder of the cells, the tables and the charts. */
   readonly directory: string
   /** Also cells that the file has already. */
   readonly again: boolean
-  /** Nothing is measured: table and charts are written from the cells that there are. */
+  /** Nothing is measured: tables and charts are written from the cells that there are. */
   readonly drawOnly: boolean
-  /** The limit of a cold start. */
-  readonly deadlineSeconds: number
 }
 
 export interface BenchOptions {
@@ -61,37 +50,26 @@ export interface BenchOptions {
   readonly changes: number
   /** Length of the idle measurement in seconds. */
   readonly idleSeconds: number
-  /** Also measures how memory grows over many changes, which takes some minutes. */
+  /** Also measures how memory grows over 10,000 changes, which takes some minutes. */
   readonly slope: boolean
-  /** How many changes that are. */
-  readonly slopeChanges: number
   /** Also times single changes beside nothing and beside a burst; ipvs mode only. */
   readonly burstWithProbe: boolean
-  /** Folder for CPU profiles and heap statistics of the program measured; absent: none are made. */
-  readonly profile?: string
-  /** Flags for node before the bundle's path. */
-  readonly nodeFlags: readonly string[]
-  /** Only the experiment is run: traffic through one ClusterIP beside many Services, in both modes. */
-  readonly experiment?: ExperimentCounts & {
-    /** The folder that the results are written to. */
-    readonly directory: string
-  }
   /** Only cells of a table are measured: every program in every way at every size, one boot each. */
-  readonly overSize?: OverSize
+  readonly experiment?: Experiment
   /** Only handovers are measured: traffic while one proxy follows another, and while the mode changes. */
   readonly handover?: HandoverCounts
 }
 
-export const DEFAULT_SIZES: readonly number[] = [100, 1_000, 10_000]
-export const EXPERIMENT_SIZES: readonly number[] = [1, 1_000, 5_000, 10_000]
-const HANDOVER_SIZES: readonly number[] = [1_000]
-export const OVER_SIZE_SIZES: readonly number[] = [100, 1_000, 5_000, 10_000, 50_000]
 const MAX_SERVICES = 200_000
-/** Together they must stay below the number of ports of one client address, because no port may be used twice in a boot. */
+/** Below the number of ports of one client address, because no port may be used twice in a boot. */
 const MAX_CONNECTIONS = 30_000
-const MAX_CLIENTS = 100
 const MAX_HELD = 9_000
 const MAX_RATE = 2_000
+/** Options that would change or replace what the experiment or a handover measures. */
+const REFUSED = {
+  experiment: ['handover', 'native', 'proxy', 'mode', 'virtual-addresses', 'repeats', 'changes', 'idle-seconds'],
+  handover: ['experiment', 'native', 'proxy', 'virtual-addresses', 'repeats', 'changes', 'idle-seconds'],
+} as const
 
 /** The options, or one line that says what is wrong. @param withKubeProxy KUBE_PROXY names a program to measure beside ours */
 export function parseBenchOptions(
@@ -107,7 +85,7 @@ export function parseBenchOptions(
         mode: { type: 'string', multiple: true },
         'virtual-addresses': { type: 'string' },
         repeats: { type: 'string' },
-        native: { type: 'boolean', default: false },
+        native: { type: 'boolean' },
         output: { type: 'string', short: 'o', default: 'text' },
         'json-file': { type: 'string' },
         compare: { type: 'string' },
@@ -115,87 +93,56 @@ export function parseBenchOptions(
         changes: { type: 'string' },
         'idle-seconds': { type: 'string' },
         slope: { type: 'boolean', default: false },
-        'slope-changes': { type: 'string' },
         'burst-with-probe': { type: 'boolean', default: false },
-        profile: { type: 'string' },
-        experiment: { type: 'boolean', default: false },
-        requests: { type: 'string', default: '2000' },
-        handover: { type: 'boolean', default: false },
-        connections: { type: 'string' },
-        held: { type: 'string', default: '1000' },
-        rate: { type: 'string', default: '500' },
-        clients: { type: 'string', default: '8' },
-        'over-size': { type: 'boolean', default: false },
+        experiment: { type: 'boolean' },
         series: { type: 'string', multiple: true },
         again: { type: 'boolean', default: false },
         'draw-only': { type: 'boolean', default: false },
-        'deadline-seconds': { type: 'string', default: '300' },
         directory: { type: 'string', default: 'docs/performance' },
-        'node-flags': { type: 'string', default: NODE_FLAGS.join(' ') },
+        handover: { type: 'boolean' },
+        held: { type: 'string', default: '1000' },
+        connections: { type: 'string', default: '10000' },
+        rate: { type: 'string', default: '500' },
       },
     })
-    const overSize = values['over-size']
-    if (overSize && OVER_SIZE_REFUSES.some((name) => values[name] !== undefined && values[name] !== false))
-      return {
-        error: `--over-size measures in a guest what --series names: not with ${OVER_SIZE_REFUSES.map((name) => `--${name}`).join(', ')}`,
-      }
+    const { experiment = false, handover = false, native = false, output } = values
+    for (const name of ['experiment', 'handover'] as const) {
+      const refused = REFUSED[name].filter((option) => values[name] === true && values[option] !== undefined)
+      if (refused.length > 0) return { error: `--${name} is always measured in the same way, not with --${refused[0]}` }
+    }
     const virtualAddresses = values['virtual-addresses'] ?? 'addresses'
     if (virtualAddresses !== 'addresses' && virtualAddresses !== 'routes')
       return { error: '--virtual-addresses is addresses or routes' }
-    if (values.output !== 'text' && values.output !== 'json') return { error: '--output is text or json' }
-    const modes = values.mode?.flatMap((text) => text.split(',')).map(mode)
-    if (values.native && modes?.includes('ipvs') === true)
+    if (output !== 'text' && output !== 'json') return { error: '--output is text or json' }
+    const modes = values.mode?.flatMap((text) => text.split(',')).map(modeOf)
+    if (native && modes?.includes('ipvs') === true)
       return { error: "--native measures iptables mode only: ipvs mode would need IPVS in this machine's own kernel" }
-    const { experiment, handover } = values
-    if (handover && (experiment || values.native || values.proxy !== undefined || values.compare !== undefined))
-      return {
-        error: '--handover measures this program in a guest: not with --experiment, --native, --proxy or --compare',
-      }
-    if (experiment && (values.native || values.proxy !== undefined || values.compare !== undefined))
-      return { error: '--experiment measures this program in a guest: not with --native, --proxy or --compare' }
     const sizes = values.services
       ?.flatMap((text) => text.split(','))
       .map((text) => whole('services', text, MAX_SERVICES))
     return {
-      sizes:
-        sizes ??
-        (experiment ? EXPERIMENT_SIZES : handover ? HANDOVER_SIZES : overSize ? OVER_SIZE_SIZES : DEFAULT_SIZES),
+      sizes: sizes ?? (handover ? [1_000] : [100, 1_000, 10_000]),
       endpoints: whole('endpoints', values.endpoints, 1000),
-      modes:
-        modes ??
-        (values.native ? ['iptables'] : withKubeProxy || experiment || handover ? ['ipvs', 'iptables'] : ['ipvs']),
+      modes: modes ?? (native ? ['iptables'] : withKubeProxy || handover ? ['ipvs', 'iptables'] : ['ipvs']),
       virtualAddresses,
-      repeats: whole('repeats', values.repeats ?? (experiment ? '1' : '3'), 100),
-      native: values.native,
-      output: values.output,
-      changes: whole('changes', values.changes ?? (experiment ? '20' : overSize ? '100' : '200'), 100_000),
-      idleSeconds: whole('idle-seconds', values['idle-seconds'] ?? (overSize ? '40' : '60'), 86_400),
-      slope: values.slope || values['slope-changes'] !== undefined,
-      slopeChanges: whole('slope-changes', values['slope-changes'] ?? '10000', 1_000_000),
+      repeats: whole('repeats', values.repeats ?? '3', 100),
+      native,
+      output,
+      changes: whole('changes', values.changes ?? '200', 100_000),
+      idleSeconds: whole('idle-seconds', values['idle-seconds'] ?? '60', 86_400),
+      slope: values.slope,
       burstWithProbe: values['burst-with-probe'],
-      nodeFlags: values['node-flags'].split(' ').filter((flag) => flag !== ''),
       ...(values['json-file'] === undefined ? {} : { jsonFile: values['json-file'] }),
       ...(values.compare === undefined ? {} : { compare: values.compare }),
       ...(values.proxy === undefined ? {} : { proxy: values.proxy }),
-      ...(values.profile === undefined ? {} : { profile: values.profile }),
       ...(experiment
         ? {
             experiment: {
-              requests: whole('requests', values.requests, MAX_CONNECTIONS),
-              connections: whole('connections', values.connections ?? '8000', MAX_CONNECTIONS),
-              clients: whole('clients', values.clients, MAX_CLIENTS),
-              directory: values.directory,
-            },
-          }
-        : {}),
-      ...(overSize
-        ? {
-            overSize: {
               series: seriesOf(values.series, withKubeProxy),
+              ...(sizes === undefined ? {} : { sizes }),
               directory: values.directory,
               again: values.again,
               drawOnly: values['draw-only'],
-              deadlineSeconds: whole('deadline-seconds', values['deadline-seconds'], 7_200),
             },
           }
         : {}),
@@ -203,7 +150,7 @@ export function parseBenchOptions(
         ? {
             handover: {
               held: whole('held', values.held, MAX_HELD),
-              connections: whole('connections', values.connections ?? '10000', MAX_CONNECTIONS),
+              connections: whole('connections', values.connections, MAX_CONNECTIONS),
               rate: whole('rate', values.rate, MAX_RATE),
             },
           }
@@ -220,18 +167,6 @@ function whole(name: string, text: string, max: number): number {
   return value
 }
 
-/** Options that would change or replace what the measurement over size measures. */
-const OVER_SIZE_REFUSES = [
-  'experiment',
-  'handover',
-  'native',
-  'proxy',
-  'compare',
-  'mode',
-  'virtual-addresses',
-  'repeats',
-] as const
-
 /** The named series; all that can be measured when none is named. */
 function seriesOf(texts: readonly string[] | undefined, withKubeProxy: boolean): readonly SeriesName[] {
   if (texts === undefined) return SERIES_NAMES.filter((name) => withKubeProxy || SERIES[name].program !== 'kube-proxy')
@@ -245,7 +180,7 @@ function seriesOf(texts: readonly string[] | undefined, withKubeProxy: boolean):
     })
 }
 
-function mode(text: string): Mode {
+function modeOf(text: string): Mode {
   if (text !== 'ipvs' && text !== 'iptables') throw new Error(`--mode is ipvs or iptables, not "${text}"`)
   return text
 }

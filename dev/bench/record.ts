@@ -22,8 +22,6 @@ export interface Run {
   readonly load: Disturbance & { readonly average: readonly number[] }
   /** The median of all boots, as the measurements ran. */
   readonly calibration: Calibration | null
-  /** The same on two processors, to show what one processor avoids. */
-  readonly freeCalibration: Calibration | null
   readonly trusted: boolean
   readonly reasons: readonly string[]
   readonly options: BenchOptions

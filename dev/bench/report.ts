@@ -1,7 +1,6 @@
 /** A run as text for people: 120 columns at most, a unit beside every number, a dash for what was not measured. */
-import type { Calibration } from './calibration.ts'
 import type { Run } from './record.ts'
-import { type BenchResult, digitsOf, type Field, type Mode } from './result.ts'
+import { type BenchResult, digitsOf, type Field, type Mode, rowsOf, SECTIONS } from './result.ts'
 
 /** How headings and warnings are shown; plain text without a terminal. */
 export interface Style {
@@ -14,74 +13,6 @@ export const COLOURED: Style = {
   heading: (text) => `\u001b[1m${text}\u001b[0m`,
   warning: (text) => `\u001b[33m${text}\u001b[0m`,
 }
-
-/** `divisor`: what the number is divided by for its unit. */
-type Row = readonly [field: Field, label: string, unit: string, divisor?: number]
-
-const SECTIONS: readonly (readonly [title: string, rows: readonly Row[]])[] = [
-  [
-    'By the clock',
-    [
-      ['coldStartMs', 'cold start, until the table is complete', 'ms'],
-      ['floorMs', 'floor: raw netlink from C', 'ms'],
-      ['floorRatio', 'cold start / floor', ''],
-      ['changeP50Ms', 'one change, API to kernel, median', 'ms'],
-      ['changeP99Ms', 'one change, 99th percentile', 'ms'],
-      ['burstMs', 'burst, all endpoints of 10 % of Services', 'ms'],
-      ['eventLoopMaxMs', 'event loop held for at most', 'ms'],
-    ],
-  ],
-  [
-    'Cold start: what it took',
-    [
-      ['coldStartCpuMs', 'processor time of the program', 'ms'],
-      ['coldStartApiCpuMs', 'processor time of the API server', 'ms'],
-      ['coldStartSystemCalls', 'system calls', ''],
-      ['coldStartMinorFaults', 'page faults', ''],
-      ['coldStartMajorFaults', 'page faults that read from a disk', ''],
-      ['coldStartContextSwitches', 'context switches', ''],
-      ['coldStartMessages', 'netlink messages', ''],
-      ['coldStartDatagrams', 'netlink datagrams', ''],
-      ['coldStartProcesses', 'processes and threads started', ''],
-      ['coldStartApiBytes', 'read from the API server', 'KiB', 1024],
-    ],
-  ],
-  [
-    'One change: what it took',
-    [
-      ['cpuMsPerChange', 'processor time of the program', 'ms'],
-      ['systemCallsPerChange', 'system calls', ''],
-      ['minorFaultsPerChange', 'page faults', ''],
-      ['contextSwitchesPerChange', 'context switches', ''],
-      ['messagesPerChange', 'netlink messages', ''],
-      ['datagramsPerChange', 'netlink datagrams', ''],
-      ['processesPerChange', 'processes and threads started', ''],
-      ['apiBytesPerChange', 'read from the API server', 'B'],
-    ],
-  ],
-  [
-    'Burst: what it took',
-    [
-      ['burstCpuMs', 'processor time of the program', 'ms'],
-      ['burstProcesses', 'processes and threads started', ''],
-    ],
-  ],
-  [
-    'At rest',
-    [
-      ['idleCpuPercent', 'processor time', '%'],
-      ['idleProcesses', 'processes and threads started', ''],
-      ['idleWakeUpsPerSecond', 'wake-ups of all threads a second', ''],
-      ['idleSeconds', 'measured for', 's'],
-      ['rssMiB', 'memory (RSS)', 'MiB'],
-      ['rssAnonMiB', '  anonymous', 'MiB'],
-      ['rssFileMiB', '  backed by files', 'MiB'],
-      ['pssMiB', 'memory, shared pages in part (PSS)', 'MiB'],
-      ['peakRssMiB', 'most memory so far (peak RSS)', 'MiB'],
-      ['rssSlopeMiB', 'growth over the last four fifths of --slope', 'MiB'],
-    ],
-  ],
-]
 
 /** Fields whose least and most are shown in two lines below. */
 const WITH_RANGE: ReadonlySet<Field> = new Set<Field>(['coldStartMs', 'floorRatio'])
@@ -114,7 +45,7 @@ export function formatMachine(run: Run, style: Style): string {
         `load average before the run ${load.average.map((one) => one.toFixed(2)).join(' ')}`,
     ],
   ].map(([name = '', text = '']) => `${name.padEnd(8)}${text}`)
-  return [...lines, '', ...formatCalibrations(run, style)].join('\n')
+  return [...lines, '', ...formatCalibration(run, style)].join('\n')
 }
 
 const KINDS: Readonly<Record<Run['kernel']['kind'], string>> = {
@@ -124,21 +55,14 @@ const KINDS: Readonly<Record<Run['kernel']['kind'], string>> = {
   qemu: 'qemu with Linux',
 }
 
-function formatCalibrations({ calibration, freeCalibration }: Run, style: Style): string[] {
+function formatCalibration({ calibration }: Run, style: Style): string[] {
+  if (calibration === null) return ['Calibration: not measured']
+  const { systemCallUs, pageFaultUs, processStartUs, wakeUpUs, arithmeticUs } = calibration
   const [heading = '', ...lines] = alignColumns([
-    ['Calibration', 'system call', 'page fault', 'process start', 'wake-up', 'on another processor', 'arithmetic'],
-    ...calibrationRow('  as measured, on one processor', calibration),
-    ...calibrationRow('  free to move between two', freeCalibration),
+    ['Calibration', 'system call', 'page fault', 'process start', 'wake-up', 'arithmetic'],
+    ['', ...[systemCallUs, pageFaultUs, processStartUs, wakeUpUs, arithmeticUs].map(formatDuration)],
   ])
-  return [style.heading(heading), ...(lines.length > 0 ? lines : ['  not measured'])]
-}
-
-function calibrationRow(name: string, calibration: Calibration | null): string[][] {
-  if (calibration === null) return []
-  const { systemCallUs, pageFaultUs, processStartUs, wakeUpUs, wakeUpAcrossUs, arithmeticUs } = calibration
-  return [
-    [name, ...[systemCallUs, pageFaultUs, processStartUs, wakeUpUs, wakeUpAcrossUs, arithmeticUs].map(formatDuration)],
-  ]
+  return [style.heading(heading), ...lines]
 }
 
 /** Three significant digits, and the unit. */
@@ -159,13 +83,13 @@ export function formatSize(results: readonly BenchResult[], style: Style): strin
     ['', '', ...columns.map((column) => column.name)],
   ]
   const headings = new Set([0, 1])
-  for (const [section, fields] of SECTIONS) {
-    const present = fields.filter(([field]) => columns.some((column) => column.value(field) !== null))
+  for (const section of ['clock', 'start', 'change', 'burst', 'rest'] as const) {
+    const present = rowsOf(section).filter(([field]) => columns.some((column) => column.value(field) !== null))
     if (present.length === 0) continue
     headings.add(rows.length)
-    rows.push([section])
-    for (const [field, label, unit, divisor = 1] of present) {
-      rows.push([`  ${label}`, unit, ...columns.map((column) => column.cell(field, divisor))])
+    rows.push([SECTIONS[section]])
+    for (const [field, label, unit] of present) {
+      rows.push([`  ${label}`, unit, ...columns.map((column) => column.cell(field, unit === 'KiB' ? 1024 : 1))])
       if (!WITH_RANGE.has(field) || columns.every((column) => column.range(field) === undefined)) continue
       for (const [index, name] of ['least', 'most'].entries())
         rows.push([`    ${name}`, unit, ...columns.map((column) => column.range(field)?.[index] ?? '')])

@@ -16,86 +16,126 @@ export interface Subject {
   readonly mode: Mode
 }
 
+/** The parts of a report. */
+export const SECTIONS = {
+  clock: 'By the clock',
+  start: 'Cold start: what it took',
+  change: 'One change: what it took',
+  burst: 'Burst: what it took',
+  rest: 'At rest',
+} as const
+type Section = keyof typeof SECTIONS | ''
+
 /**
- * Every number of a result with the digits that are printed after its point, the promised ones first. null in a result: not
- * measured, because this kernel or this program does not show it.
+ * Every number of a result, the promised ones first: digits after its point, the section of the report, its name there and its unit. null in a
+ * result: not measured, because this kernel or this program does not show it. Processor time and page faults include children that have ended.
  */
-const DIGITS = {
-  services: 0,
-  endpoints: 0,
-  /** Process start to complete table. */
-  coldStartMs: 0,
-  /** The same table written by a C program that does nothing else. */
-  floorMs: 1,
-  /** API write to kernel. */
-  changeP50Ms: 2,
-  changeP99Ms: 2,
-  /** Every endpoint of 10 % of the Services replaced at once: API write to complete table. */
-  burstMs: 0,
-  /** Percent of one processor, the program and its ended children. */
-  idleCpuPercent: 2,
-  /** After the idle measurement. */
-  rssMiB: 1,
-  peakRssMiB: 1,
-  /** Netlink messages sent, the audit's not counted. */
-  messagesPerChange: 2,
-  /** Processes and threads that were started on this kernel meanwhile. */
-  processesPerChange: 2,
-  /** Longest time the event loop was blocked during changes, a burst and an audit. */
-  eventLoopMaxMs: 1,
+const TABLE = {
+  services: [0, '', '', ''],
+  endpoints: [0, '', '', ''],
+  coldStartMs: [0, 'clock', 'cold start, until the table is complete', 'ms'],
+  floorMs: [1, 'clock', 'floor: raw netlink from C', 'ms'],
+  changeP50Ms: [2, 'clock', 'one change, API to kernel, median', 'ms'],
+  changeP99Ms: [2, 'clock', 'one change, 99th percentile', 'ms'],
+  burstMs: [0, 'clock', 'burst, all endpoints of 10 % of Services', 'ms'],
+  idleCpuPercent: [2, 'rest', 'processor time', '%'],
+  rssMiB: [1, 'rest', 'memory (RSS)', 'MiB'],
+  peakRssMiB: [1, 'rest', 'most memory so far (peak RSS)', 'MiB'],
+  /** Those of audits are not counted. */
+  messagesPerChange: [2, 'change', 'netlink messages', ''],
+  processesPerChange: [2, 'change', 'processes and threads started', ''],
+  /** During changes, a burst and an audit. */
+  eventLoopMaxMs: [1, 'clock', 'event loop held for at most', 'ms'],
 
-  /** coldStartMs / floorMs */
-  floorRatio: 2,
-  datagramsPerChange: 2,
-  coldStartMessages: 0,
-  coldStartDatagrams: 0,
-  coldStartProcesses: 0,
-  burstProcesses: 0,
-  idleProcesses: 0,
-  /** Growth of RSS over the last four fifths of the changes (--slope-changes, default 10,000); null without --slope. */
-  rssSlopeMiB: 2,
-  /** Changes that were timed. */
-  changes: 0,
+  floorRatio: [2, 'clock', 'cold start / floor', ''],
+  datagramsPerChange: [2, 'change', 'netlink datagrams', ''],
+  coldStartMessages: [0, 'start', 'netlink messages', ''],
+  coldStartDatagrams: [0, 'start', 'netlink datagrams', ''],
+  coldStartProcesses: [0, 'start', 'processes and threads started', ''],
+  burstProcesses: [0, 'burst', 'processes and threads started', ''],
+  idleProcesses: [0, 'rest', 'processes and threads started', ''],
+  /** null without --slope. */
+  rssSlopeMiB: [2, 'rest', 'growth over 8,000 changes after 2,000', 'MiB'],
+  /** That were timed. */
+  changes: [0, '', '', ''],
+  coldStartCpuMs: [0, 'start', 'processor time of the program', 'ms'],
+  coldStartApiCpuMs: [0, 'start', 'processor time of the API server', 'ms'],
+  /** Counted by strace in a cold start that is not timed. */
+  coldStartSystemCalls: [0, 'start', 'system calls', ''],
+  coldStartMinorFaults: [0, 'start', 'page faults', ''],
+  coldStartMajorFaults: [0, 'start', 'page faults that read from a disk', ''],
+  coldStartContextSwitches: [0, 'start', 'context switches', ''],
+  /** In bytes. */
+  coldStartApiBytes: [0, 'start', 'read from the API server', 'KiB'],
+  cpuMsPerChange: [2, 'change', 'processor time of the program', 'ms'],
+  systemCallsPerChange: [1, 'change', 'system calls', ''],
+  minorFaultsPerChange: [1, 'change', 'page faults', ''],
+  contextSwitchesPerChange: [1, 'change', 'context switches', ''],
+  apiBytesPerChange: [0, 'change', 'read from the API server', 'B'],
+  burstCpuMs: [0, 'burst', 'processor time of the program', 'ms'],
+  rssAnonMiB: [1, 'rest', '  anonymous', 'MiB'],
+  rssFileMiB: [1, 'rest', '  backed by files', 'MiB'],
+  pssMiB: [1, 'rest', 'memory, shared pages in part (PSS)', 'MiB'],
+  /** Voluntary context switches: how often the program was woken. */
+  idleWakeUpsPerSecond: [2, 'rest', 'wake-ups of all threads a second', ''],
+  idleSeconds: [0, 'rest', 'measured for', 's'],
+} as const satisfies Readonly<Record<string, readonly [digits: number, section: Section, label: string, unit: string]>>
 
-  /** The program's own processor time until the table was complete, its ended children's included. */
-  coldStartCpuMs: 0,
-  /** The API server's processor time meanwhile: it runs on the same processor. */
-  coldStartApiCpuMs: 0,
-  /** Counted by strace in a cold start that is not timed, children included. */
-  coldStartSystemCalls: 0,
-  coldStartMinorFaults: 0,
-  coldStartMajorFaults: 0,
-  coldStartContextSwitches: 0,
-  /** Bytes that the API server wrote to the program. */
-  coldStartApiBytes: 0,
-  cpuMsPerChange: 2,
-  systemCallsPerChange: 1,
-  minorFaultsPerChange: 1,
-  contextSwitchesPerChange: 1,
-  apiBytesPerChange: 0,
-  burstCpuMs: 0,
-  rssAnonMiB: 1,
-  rssFileMiB: 1,
-  /** Pss: pages that other processes use too count in part. */
-  pssMiB: 1,
-  /** Voluntary context switches of all threads over the idle measurement, a second: how often the program was woken. */
-  idleWakeUpsPerSecond: 2,
-  /** Seconds of the idle measurement. */
-  idleSeconds: 0,
-} as const satisfies Readonly<Record<string, number>>
-
-export type Field = keyof typeof DIGITS
+export type Field = keyof typeof TABLE
 export type Numbers = Readonly<Record<Field, number | null>>
 
 /** Every field in its order. */
-export const FIELDS = Object.keys(DIGITS) as readonly Field[] // the keys of the literal above
+export const FIELDS = Object.keys(TABLE) as readonly Field[] // the keys of the literal above
 
-export const digitsOf = (field: Field): number => DIGITS[field]
+export const digitsOf = (field: Field): number => TABLE[field][0]
+/** The fields of a section, with their names and units. */
+export const rowsOf = (section: Section): (readonly [field: Field, label: string, unit: string])[] =>
+  FIELDS.flatMap((field) => (TABLE[field][1] === section ? [[field, TABLE[field][2], TABLE[field][3]] as const] : []))
 
-/** One boot's numbers: what was not measured in it is absent. */
-export type Measured = Partial<Numbers> & {
+/** What the phase `traffic` measures, with the digits that a cell keeps. */
+const TRAFFIC = {
+  /** Rules of KUBE-SERVICES before that of the measured Service; null in ipvs mode, which has no such list. */
+  rulesBefore: 0,
+  /** From connect(2) to the end of the response on a new connection. */
+  latencyP50Us: 1,
+  latencyP99Us: 1,
+  connectionsPerSecond: 1,
+} as const
+export type Measure = Field | keyof typeof TRAFFIC
+
+/** `moreThan`: the limit was reached before the value was known. null: not measured. */
+export type Figure = number | { readonly moreThan: number } | null
+
+/** One boot's figures: what was not measured in it is absent. */
+export type Measured = Readonly<Partial<Record<Measure, Figure>>> & {
   /** Changes beside other work (--burst-with-probe). */
   readonly fairness?: readonly Beside[]
+}
+
+/** Short enough for a file. */
+export function roundedMeasured(measured: Measured): Measured {
+  const digits: Readonly<Record<Measure, number>> = {
+    ...(Object.fromEntries(FIELDS.map((field) => [field, digitsOf(field)])) as Record<Field, number>), // of every field
+    ...TRAFFIC,
+  }
+  const short: Partial<Record<Measure, Figure>> = {}
+  for (const name of Object.keys(digits) as Measure[]) {
+    const figure = measured[name]
+    if (typeof figure === 'number') short[name] = rounded(figure, digits[name])
+    else if (figure) short[name] = { moreThan: rounded(figure.moreThan, digits[name]) ?? 0 }
+    else if (figure === null) short[name] = null
+  }
+  return short
+}
+
+/** One boot's numbers. */
+export type MeasuredNumbers = Partial<Numbers> & Pick<Measured, 'fairness'>
+
+/** Throws where a limit was reached: what would be compared with it is not known. */
+export function numbersOf({ fairness, ...figures }: Measured): MeasuredNumbers {
+  for (const [name, figure] of Object.entries(figures))
+    if (figure !== null && typeof figure !== 'number') throw new Error(`${name} is more than ${figure.moreThan}`)
+  return { ...(figures as Partial<Numbers>), ...(fairness === undefined ? {} : { fairness }) } // numbers, as checked
 }
 
 /** The least and the most of the repetitions. */
@@ -120,7 +160,7 @@ export interface BenchResult extends Subject {
 
 /** A program's repetitions, in the order in which they were measured. */
 export interface Repetitions extends Subject {
-  readonly measured: readonly Measured[]
+  readonly measured: readonly MeasuredNumbers[]
 }
 
 /** The fields that are compared as a ratio of two programs. */

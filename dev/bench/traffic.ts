@@ -1,80 +1,37 @@
-/** Real traffic through one ClusterIP in the measured kernel, and then changes, for the experiment. */
+/** The phase `traffic`: new connections through one ClusterIP, from a client and to endpoints in network namespaces. */
 import { execFile } from 'node:child_process'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { IptablesTable } from './iptables-table.ts'
-import { changePhase, type MeasureOptions, SETTLE_MS, tableComplete } from './measure.ts'
-import type { MeasuredProgram } from './measured-program.ts'
-import type { ExperimentCounts } from './options.ts'
+import type { MeasureOptions } from './task.ts'
+import type { Measured } from './result.ts'
 import { percentile } from './statistics.ts'
 import { type Expected, SERVICE_PORT } from './table-view.ts'
 import { TrafficNetwork } from './traffic-network.ts'
 
-export interface TrafficTask extends ExperimentCounts {
-  /** Path of the compiled `traffic.c`. */
-  readonly program: string
-}
-
-/** What one boot measures; times in the units of the names. */
-export interface TrafficMeasured {
-  /** Rules of KUBE-SERVICES before that of the measured Service; null in ipvs mode, which has no such list. */
-  readonly rulesBefore: number | null
-  /** From connect(2) to the end of the response on a new connection. */
-  readonly latencyP50Us: number | null
-  readonly latencyP99Us: number | null
-  readonly connectionsPerSecond: number | null
-  /** How many changes were timed. */
-  readonly changes: number
-  /** From the change in the API server to the kernel. */
-  readonly changeP50Ms: number | null
-  readonly changeP99Ms: number | null
-}
-
+/** What the experiment makes. */
+export const COUNTS = { requests: 2_000, connections: 8_000, clients: 8 } as const
 /** Connections before the first one that counts. */
 const WARM_UP = 200
 const TIMEOUT_MS = 600_000
 
 const run = promisify(execFile)
 
-/** Starts the program, and ends it when something fails. */
-export async function measureTraffic(
-  options: MeasureOptions,
-  task: TrafficTask,
-): Promise<{ readonly program: MeasuredProgram; readonly result: TrafficMeasured }> {
-  const { api, mode, say } = options
-  const measured = middleOf(api.expected())
-  const network = await TrafficNetwork.start(measured.endpoints, task.program)
-  const program = options.start(false)
+export async function trafficPhase({ api, mode, traffic, say }: MeasureOptions): Promise<Measured> {
+  if (traffic === undefined) throw new Error('the task names no clients')
+  const { program, requests, connections, clients } = traffic
+  const service = middleOf(api.expected())
+  const network = await TrafficNetwork.start(service.endpoints, program)
   try {
-    const completeMs = await tableComplete(options, program, program.startedMs + TIMEOUT_MS)
-    say(`table complete after ${((completeMs - program.startedMs) / 1000).toFixed(1)} s`)
-    await sleep(SETTLE_MS)
-    const rulesBefore = mode === 'iptables' ? await rulesBeforeOf(measured) : null
-    const connections = (count: number, clients: number): Promise<Asked> =>
-      askAll(network, task.program, measured.address, count, clients)
-    await connections(WARM_UP, 1)
-    const { latenciesUs } = await connections(task.requests, 1)
+    const rulesBefore = mode === 'iptables' ? await rulesBeforeOf(service) : null
+    const connect = (count: number, by: number): Promise<Asked> => askAll(network, program, service.address, count, by)
+    await connect(WARM_UP, 1)
+    const { latenciesUs } = await connect(requests, 1)
     const [latencyP50Us, latencyP99Us] = [percentile(latenciesUs, 0.5), percentile(latenciesUs, 0.99)]
-    say(`${latenciesUs.length} requests, p50 ${latencyP50Us?.toFixed(0)} µs, p99 ${latencyP99Us?.toFixed(0)} µs`)
-    const { totalUs } = await connections(task.connections, task.clients)
-    const connectionsPerSecond = (task.connections / totalUs) * 1e6
-    say(`${connectionsPerSecond.toFixed(0)} connections a second`)
-    const { changes, changeP50Ms, changeP99Ms } = await changePhase(options, program)
-    return {
-      program,
-      result: {
-        rulesBefore,
-        latencyP50Us,
-        latencyP99Us,
-        connectionsPerSecond,
-        changes: changes ?? 0,
-        changeP50Ms: changeP50Ms ?? null,
-        changeP99Ms: changeP99Ms ?? null,
-      },
-    }
-  } catch (error) {
-    await program.stop()
-    throw error
+    const connectionsPerSecond = (connections / (await connect(connections, clients)).totalUs) * 1e6
+    say(
+      `request p50 ${latencyP50Us?.toFixed(0)} µs, p99 ${latencyP99Us?.toFixed(0)} µs, ${connectionsPerSecond.toFixed(0)} connections a second`,
+    )
+    return { rulesBefore, latencyP50Us, latencyP99Us, connectionsPerSecond }
   } finally {
     network.remove()
   }

@@ -2,34 +2,19 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type BenchOptions, parseBenchOptions } from '../../dev/bench/options.ts'
-import { NODE_FLAGS } from '../../dev/node-flags.ts'
 
-const EXPERIMENT = { requests: 2_000, connections: 8_000, clients: 8, directory: 'docs/performance' }
-const EXPERIMENT_DEFAULTS: Partial<BenchOptions> = {
-  sizes: [1, 1_000, 5_000, 10_000],
-  modes: ['ipvs', 'iptables'],
-  repeats: 1,
-  changes: 20,
-  experiment: EXPERIMENT,
-}
+const OURS = [
+  'traffic/ipvs',
+  'traffic/iptables',
+  'kube-ipvs/addresses',
+  'kube-ipvs/routes',
+  'kube-ipvs/iptables',
+] as const
+const EXPERIMENT = { series: OURS, directory: 'docs/performance', again: false, drawOnly: false } as const
 const HANDOVER_DEFAULTS: Partial<BenchOptions> = {
   sizes: [1_000],
   modes: ['ipvs', 'iptables'],
   handover: { held: 1_000, connections: 10_000, rate: 500 },
-}
-const OURS = ['kube-ipvs/addresses', 'kube-ipvs/routes', 'kube-ipvs/iptables'] as const
-const OVER_SIZE = {
-  series: OURS,
-  directory: 'docs/performance',
-  again: false,
-  drawOnly: false,
-  deadlineSeconds: 300,
-} as const
-const OVER_SIZE_DEFAULTS: Partial<BenchOptions> = {
-  sizes: [100, 1_000, 5_000, 10_000, 50_000],
-  changes: 100,
-  idleSeconds: 40,
-  overSize: OVER_SIZE,
 }
 const DEFAULTS: BenchOptions = {
   sizes: [100, 1_000, 10_000],
@@ -42,9 +27,7 @@ const DEFAULTS: BenchOptions = {
   changes: 200,
   idleSeconds: 60,
   slope: false,
-  slopeChanges: 10_000,
   burstWithProbe: false,
-  nodeFlags: NODE_FLAGS,
 }
 
 describe('parseBenchOptions', () => {
@@ -56,10 +39,8 @@ describe('parseBenchOptions', () => {
     ['--endpoints 2 --output json', { endpoints: 2, output: 'json' }],
     ['-o json --slope', { output: 'json', slope: true }],
     ['--burst-with-probe', { burstWithProbe: true }],
-    ['--slope-changes 100000', { slope: true, slopeChanges: 100_000 }],
     ['--proxy /bin/p:--config={config}', { proxy: '/bin/p:--config={config}' }],
     ['--idle-seconds 5 --changes 10', { idleSeconds: 5, changes: 10 }],
-    ['--profile /tmp/p', { profile: '/tmp/p' }],
     ['--virtual-addresses routes', { virtualAddresses: 'routes' }],
     ['--mode iptables', { modes: ['iptables'] }],
     ['--mode iptables,ipvs --repeats 5', { modes: ['iptables', 'ipvs'], repeats: 5 }],
@@ -71,25 +52,21 @@ describe('parseBenchOptions', () => {
       '--handover --held 3 --connections 4 --rate 5 --services 6',
       { ...HANDOVER_DEFAULTS, sizes: [6], handover: { held: 3, connections: 4, rate: 5 } },
     ],
-    ['--experiment', EXPERIMENT_DEFAULTS],
+    ['--experiment', { experiment: EXPERIMENT }],
     [
-      '--experiment --services 5 --mode ipvs --repeats 2 --changes 7',
-      { ...EXPERIMENT_DEFAULTS, sizes: [5], modes: ['ipvs'], repeats: 2, changes: 7 },
-    ],
-    [
-      '--experiment --requests 3 --connections 4 --clients 2 --directory /tmp/x',
-      { ...EXPERIMENT_DEFAULTS, experiment: { requests: 3, connections: 4, clients: 2, directory: '/tmp/x' } },
-    ],
-    ['--over-size', OVER_SIZE_DEFAULTS],
-    [
-      '--over-size --services 100 --series kube-ipvs/routes --again --deadline-seconds 60 --directory /tmp/x',
+      '--experiment --services 5 --series traffic/ipvs,kube-ipvs/routes --again --directory /tmp/x',
       {
-        ...OVER_SIZE_DEFAULTS,
-        sizes: [100],
-        overSize: { ...OVER_SIZE, series: ['kube-ipvs/routes'], again: true, deadlineSeconds: 60, directory: '/tmp/x' },
+        sizes: [5],
+        experiment: {
+          series: ['traffic/ipvs', 'kube-ipvs/routes'],
+          sizes: [5],
+          directory: '/tmp/x',
+          again: true,
+          drawOnly: false,
+        },
       },
     ],
-    ['--over-size --draw-only', { ...OVER_SIZE_DEFAULTS, overSize: { ...OVER_SIZE, drawOnly: true } }],
+    ['--experiment --draw-only', { experiment: { ...EXPERIMENT, drawOnly: true } }],
   ]
   for (const [line, expected] of accepted)
     it(`reads "${line}"`, () =>
@@ -101,22 +78,12 @@ describe('parseBenchOptions', () => {
     assert.deepEqual(parseBenchOptions(['--native'], true), { ...DEFAULTS, native: true, modes: ['iptables'] })
   })
 
-  it('measures kube-proxy over size in three modes when there is one', () => {
-    const options = parseBenchOptions(['--over-size'], true)
-    assert.ok('overSize' in options)
-    assert.deepEqual(options.overSize?.series, [
-      ...OURS,
-      'kube-proxy/ipvs',
-      'kube-proxy/iptables',
-      'kube-proxy/nftables',
-    ])
+  it('measures kube-proxy in three modes of the experiment when there is one', () => {
+    const options = parseBenchOptions(['--experiment'], true)
+    assert.ok('experiment' in options)
+    const series = [...OURS, 'kube-proxy/ipvs', 'kube-proxy/iptables', 'kube-proxy/nftables']
+    assert.deepEqual(options.experiment?.series, series)
   })
-
-  it('reads flags for node as one word', () =>
-    assert.deepEqual(parseBenchOptions(['--node-flags=--max-lazy --single-threaded']), {
-      ...DEFAULTS,
-      nodeFlags: ['--max-lazy', '--single-threaded'],
-    }))
 
   const refused: readonly [line: string, message: RegExp][] = [
     ['--services 0', /--services is a whole number/],
@@ -128,17 +95,15 @@ describe('parseBenchOptions', () => {
     ['--mode nftables', /--mode is ipvs or iptables, not "nftables"/],
     ['--native --mode ipvs', /--native measures iptables mode only/],
     ['--repeats 0', /--repeats is a whole number/],
-    ['--handover --experiment', /--handover measures this program in a guest/],
+    ['--handover --experiment', /--experiment is always measured in the same way, not with --handover/],
+    ['--handover --proxy x', /--handover is always measured in the same way, not with --proxy/],
     ['--handover --rate 2001', /--rate is a whole number from 1 to 2000/],
-    ['--experiment --native', /--experiment measures this program in a guest/],
-    ['--experiment --proxy x', /--experiment measures this program in a guest/],
-    ['--experiment --connections 30001', /--connections is a whole number from 1 to 30000/],
-    ['--over-size --mode ipvs', /--over-size measures in a guest what --series names: not with .*--mode/],
-    ['--over-size --repeats 2', /not with .*--repeats/],
-    ['--over-size --native', /not with .*--native/],
-    ['--over-size --series kube-ipvs', /--series is one of kube-ipvs\/addresses, .*not "kube-ipvs"/],
-    ['--over-size --series kube-proxy/ipvs', /--series kube-proxy\/ipvs needs KUBE_PROXY=PATH/],
-    ['--over-size --deadline-seconds 0', /--deadline-seconds is a whole number/],
+    ['--handover --connections 30001', /--connections is a whole number from 1 to 30000/],
+    ['--experiment --native', /--experiment is always measured in the same way, not with --native/],
+    ['--experiment --mode ipvs', /not with --mode/],
+    ['--experiment --repeats 2', /not with --repeats/],
+    ['--experiment --series kube-ipvs', /--series is one of traffic\/ipvs, .*not "kube-ipvs"/],
+    ['--experiment --series kube-proxy/ipvs', /--series kube-proxy\/ipvs needs KUBE_PROXY=PATH/],
     ['--size 5', /--size/],
     ['stray', /stray/],
   ]

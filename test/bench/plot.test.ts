@@ -1,17 +1,21 @@
-/** The charts of the experiment: well-formed SVG, scales, labels. */
+/** Line charts: well-formed SVG, scales, labels. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { type Chart, linearTicks, logTicks, svgOf } from '../../dev/bench/plot.ts'
+import { type Chart, type Line, linearTicks, logTicks, svgOf } from '../../dev/bench/plot.ts'
 
 const CHART: Chart = {
   title: 'Latency <of> "requests" & more',
   xLabel: 'Services present',
   yLabel: 'latency (µs)',
+  xScale: 'linear',
   yScale: 'linear',
-  series: [
+  note: '',
+  lines: [
     {
       name: 'ipvs mode',
-      colour: 'first',
+      look: 0,
+      dashed: false,
+      bounds: [],
       points: [
         [1, 100],
         [5_000, 110],
@@ -20,8 +24,9 @@ const CHART: Chart = {
     },
     {
       name: 'iptables mode',
-      colour: 'second',
+      look: 1,
       dashed: true,
+      bounds: [],
       points: [
         [1, 100],
         [10_000, 400],
@@ -29,6 +34,8 @@ const CHART: Chart = {
     },
   ],
 }
+
+const LINE: Line = { name: 'a', look: 0, dashed: false, points: [], bounds: [] }
 
 /** Names of the elements in their order; fails when tags do not match or an attribute is not quoted. */
 function elementsOf(svg: string): string[] {
@@ -74,8 +81,8 @@ describe('svgOf', () => {
   })
 
   it('draws a marker for each point and in the legend, of another shape for each colour', () => {
-    assert.equal(svg.match(/<circle class="marker first"/g)?.length, 3 + 1)
-    assert.equal(svg.match(/<rect class="marker second"/g)?.length, 2 + 1)
+    assert.equal(svg.match(/<path class="marker look0"/g)?.length, 3 + 1)
+    assert.equal(svg.match(/<path class="marker look1"/g)?.length, 2 + 1)
     assert.match(svg, /<title>ipvs mode: 110 at 5,000<\/title>/)
   })
 
@@ -90,7 +97,7 @@ describe('svgOf', () => {
 
   it('places points on the logarithmic scale by their power of ten', () => {
     const points = [1, 10, 100].map((value) => [value, value] as const)
-    const log = svgOf({ ...CHART, yScale: 'log', series: [{ name: 'a', colour: 'first', points }] })
+    const log = svgOf({ ...CHART, yScale: 'log', lines: [{ ...LINE, points }] })
     assert.deepEqual(
       lastLine(log).map(([, y]) => y),
       [376, 236, 96],
@@ -99,7 +106,7 @@ describe('svgOf', () => {
 
   it('places sizes on the logarithmic scale by their power of ten', () => {
     const points = [100, 1_000, 10_000].map((value) => [value, 1] as const)
-    const log = svgOf({ ...CHART, xScale: 'log', yScale: 'log', series: [{ name: 'a', colour: 'first', points }] })
+    const log = svgOf({ ...CHART, xScale: 'log', yScale: 'log', lines: [{ ...LINE, points }] })
     assert.deepEqual(
       lastLine(log).map(([x]) => x),
       [112, 388, 664],
@@ -107,25 +114,19 @@ describe('svgOf', () => {
   })
 
   it('places the only size of a logarithmic scale in the middle', () => {
-    const log = svgOf({ ...CHART, xScale: 'log', series: [{ name: 'a', colour: 'first', points: [[100, 1]] }] })
+    const log = svgOf({ ...CHART, xScale: 'log', lines: [{ ...LINE, points: [[100, 1]] }] })
     assert.equal(lastLine(log)[0]?.[0], 388)
   })
 
   it('has another marker and another colour for each of six lines', () => {
-    const colours = ['first', 'second', 'third', 'fourth', 'fifth', 'sixth'] as const
-    const series = colours.map((colour) => ({ name: colour, colour, points: [[1, 10] as const] }))
-    const all = svgOf({ ...CHART, series })
+    const looks = [0, 1, 2, 3, 4, 5]
+    const all = svgOf({ ...CHART, lines: looks.map((look) => ({ ...LINE, name: `${look}`, look, points: [[1, 10]] })) })
     elementsOf(all)
-    // The attributes of the marker in the plot relative to its place.
-    const shapes = colours.map((colour) => {
-      const markers = [...all.matchAll(new RegExp(`<(\\w+) class="marker ${colour}" ([^>]*)`, 'g'))].at(-1)
-      return `${markers?.[1]} ${markers?.[2]}`
-    })
+    const shapes = looks.map((look) => new RegExp(`class="marker look${look}" [^>]*d="([^"]*)"`).exec(all)?.[1])
     assert.equal(new Set(shapes).size, 6)
-    for (const colour of colours)
-      assert.equal(all.match(new RegExp(`\\.${colour} \\{ stroke: #`, 'g'))?.length, 2, colour)
+    for (const look of looks) assert.equal(all.match(new RegExp(`\\.look${look} \\{ stroke: #`, 'g'))?.length, 2)
     // Three rows of the legend: the axis begins below them.
-    assert.match(all, /y1="118" y2="376"/)
+    assert.match(all, /d="M84,118V376H692"/)
   })
 
   it('draws a bound as an open marker with an arrow to the side of the value, and includes it in the scale', () => {
@@ -136,20 +137,19 @@ describe('svgOf', () => {
     const open = svgOf({
       ...CHART,
       yScale: 'log',
-      series: [{ name: 'a', colour: 'fourth', points: [[1, 10]], bounds }],
+      lines: [{ ...LINE, look: 3, points: [[1, 10]], bounds }],
     })
     elementsOf(open)
     assert.match(open, /<title>a: more than 300 at 10,000<\/title>/)
     assert.match(open, /<title>a: less than 0\.1 at 5,000<\/title>/)
-    assert.equal(open.match(/class="marker fourth open"/g)?.length, 2)
+    assert.equal(open.match(/class="marker look3 open"/g)?.length, 2)
     for (const text of ['0.1', '1,000', '10,000']) assert.ok(open.includes(`>${text}<`), text)
-    const up = /class="marker fourth open" d="M[\d.]+,([\d.]+)/.exec(open)
-    const tip = /<title>a: more[^>]*<\/title><path class="line fourth" d="M[\d.]+,[\d.]+ L[\d.]+,([\d.]+)/.exec(open)
-    assert.ok(Number(tip?.[1]) < Number(up?.[1]))
+    assert.match(open, /<title>a: more[^>]*<\/title><path class="line look3" [^>]*d="M0,-7V-17/)
+    assert.match(open, /<title>a: less[^>]*<\/title><path class="line look3" [^>]*d="M0,7V17/)
   })
 
   it('writes millions short, so that they fit beside the axis', () => {
-    const large = svgOf({ ...CHART, yScale: 'log', series: [{ name: 'a', colour: 'first', points: [[1, 120_000]] }] })
+    const large = svgOf({ ...CHART, yScale: 'log', lines: [{ ...LINE, points: [[1, 120_000]] }] })
     const texts = [...large.matchAll(/text-anchor="end">([^<]*)</g)].map(([, text]) => text)
     assert.deepEqual(texts, ['100,000', '1 M'])
   })
@@ -162,7 +162,7 @@ describe('svgOf', () => {
 
   it('is complete without any point', () => {
     for (const yScale of ['linear', 'log'] as const) {
-      const empty = svgOf({ ...CHART, yScale, series: [] })
+      const empty = svgOf({ ...CHART, yScale, lines: [] })
       elementsOf(empty)
       assert.doesNotMatch(empty, /NaN|undefined|Infinity/)
     }

@@ -3,11 +3,19 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { parseFloor } from '../../dev/bench/floor.ts'
 import { parseTable } from '../../dev/bench/ipvs-table.ts'
-import { FIELDS, formatJson, type Measured, type Repetitions, summarise } from '../../dev/bench/result.ts'
+import {
+  FIELDS,
+  formatJson,
+  type MeasuredNumbers,
+  numbersOf,
+  type Repetitions,
+  roundedMeasured,
+  summarise,
+} from '../../dev/bench/result.ts'
 import { medianUncertainty, percentile, slope } from '../../dev/bench/statistics.ts'
 import { sample } from '../../dev/bench/table-view.ts'
 
-const BOOT: Measured = {
+const BOOT: MeasuredNumbers = {
   services: 1_000,
   endpoints: 5,
   coldStartMs: 987.654,
@@ -17,7 +25,7 @@ const BOOT: Measured = {
   messagesPerChange: 4.001,
   processesPerChange: 0,
 }
-const WHOLE: Measured = { ...BOOT, idleCpuPercent: 0.1234, rssMiB: 99.99, peakRssMiB: 110, eventLoopMaxMs: null }
+const WHOLE: MeasuredNumbers = { ...BOOT, idleCpuPercent: 0.1234, rssMiB: 99.99, peakRssMiB: 110, eventLoopMaxMs: null }
 
 function repetitions(program: Repetitions['program'], coldStarts: readonly number[]): Repetitions {
   return {
@@ -67,6 +75,22 @@ describe('summarise', () => {
     assert.equal(kubeProxyRatioSpread?.rssMiB, undefined)
     assert.equal(kubeProxyRatio?.coldStartCpuMs, undefined)
   })
+})
+
+describe('numbersOf', () => {
+  it('has the numbers of a boot', () =>
+    assert.deepEqual(numbersOf({ coldStartMs: 5, burstMs: null }), { coldStartMs: 5, burstMs: null }))
+
+  it('refuses a boot that reached a limit, because a median of limits says nothing', () =>
+    assert.throws(() => numbersOf({ coldStartMs: { moreThan: 900_000 } }), /^Error: coldStartMs is more than 900000$/))
+})
+
+describe('roundedMeasured', () => {
+  it('keeps as many digits as are worth reading, and limits and what was not measured as they are', () =>
+    assert.deepEqual(
+      roundedMeasured({ coldStartMs: 812.4, latencyP50Us: 80.57, rulesBefore: null, peakRssMiB: { moreThan: 151.51 } }),
+      { coldStartMs: 812, peakRssMiB: { moreThan: 151.5 }, rulesBefore: null, latencyP50Us: 80.6 },
+    ))
 })
 
 describe('formatJson', () => {
