@@ -10,6 +10,7 @@ import { formatComparison } from './bench/compare.ts'
 import { runExperiment } from './bench/experiment.ts'
 import { runHandover } from './bench/handover.ts'
 import { formatHandover, isWithoutLoss } from './bench/handover-result.ts'
+import { runHostile } from './bench/hostile.ts'
 import { parseBenchOptions } from './bench/options.ts'
 import { appendRun, readRuns, type Run } from './bench/record.ts'
 import { COLOURED, formatMachine, formatReport, formatTrust, PLAIN } from './bench/report.ts'
@@ -57,6 +58,11 @@ async function main(args: readonly string[]): Promise<number> {
       const result = await runHandover({ ...host, options, counts: handover })
       process.stdout.write(`${options.output === 'json' ? JSON.stringify(result) : formatHandover(result)}\n`)
       return isWithoutLoss(result) ? 0 : 1
+    }
+    if (options.hostile) {
+      const [services = 0] = options.sizes
+      process.stdout.write(`${await runHostile(host, { services, changes: options.changes })}\n`)
+      return 0
     }
     const onSize = (results: readonly BenchResult[]): void => {
       if (options.output === 'json') for (const result of results) process.stdout.write(`${formatJson(result)}\n`)

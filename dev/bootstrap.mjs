@@ -75,9 +75,7 @@ async function run(program) {
     chosen = JSON.stringify(native ? { kind: 'host' } : await chooseKernel(process.env))
   }
   const node = join(projectFolder, 'node_modules/.bin/node')
-  const hostile = name === 'bench' && args.includes('--hostile')
-  const file = hostile ? 'dev/bench/hostile.ts' : program.file
-  const child = spawn(node, [join(projectFolder, file), ...args], {
+  const child = spawn(node, [join(projectFolder, program.file), ...args], {
     stdio: 'inherit',
     env: { ...process.env, KUBE_IPVS_CHOSEN_KERNEL: chosen, KUBE_IPVS_PARENT: String(process.pid) },
   })

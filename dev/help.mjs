@@ -56,7 +56,7 @@ npm run bench -- --json-file FILE      also appends one object for the whole run
 npm run bench -- --compare FILE        measures nothing: reports whether the ratios of the last two runs in FILE agree within 10 %
 npm run bench -- --proxy 'COMMAND'     another proxy in our place; {kubeconfig} and {config} in COMMAND stand for the
                                        paths that it needs
-npm run bench -- --hostile             how long a change takes beside objects that are made to stall a node
+npm run bench -- --hostile             how long a change takes beside objects that are made to stall a node; --services N, --changes N
 npm run bench -- --experiment          latency and rate of new connections through one ClusterIP beside 1 to 10,000 Services in both modes;
                                        cold start, change, rest and memory at 100 to 50,000 Services with addresses, with local
                                        routes and in iptables mode, with KUBE_PROXY=PATH also of that kube-proxy in three modes.

@@ -56,6 +56,8 @@ export interface BenchOptions {
   readonly burstWithProbe: boolean
   /** Only cells of a table are measured: every program in every way at every size, one boot each. */
   readonly experiment?: Experiment
+  /** Only changes beside hostile objects are measured. */
+  readonly hostile: boolean
   /** Only handovers are measured: traffic while one proxy follows another, and while the mode changes. */
   readonly handover?: HandoverCounts
 }
@@ -65,10 +67,11 @@ const MAX_SERVICES = 200_000
 const MAX_CONNECTIONS = 30_000
 const MAX_HELD = 9_000
 const MAX_RATE = 2_000
-/** Options that would change or replace what the experiment or a handover measures. */
+/** Options that would change or replace what these measure. */
 const REFUSED = {
   experiment: ['handover', 'native', 'proxy', 'mode', 'virtual-addresses', 'repeats', 'changes', 'idle-seconds'],
   handover: ['experiment', 'native', 'proxy', 'virtual-addresses', 'repeats', 'changes', 'idle-seconds'],
+  hostile: ['experiment', 'handover', 'native', 'proxy', 'mode', 'virtual-addresses', 'repeats', 'idle-seconds'],
 } as const
 
 /** The options, or one line that says what is wrong. @param withKubeProxy KUBE_PROXY names a program to measure beside ours */
@@ -99,14 +102,15 @@ export function parseBenchOptions(
         again: { type: 'boolean', default: false },
         'draw-only': { type: 'boolean', default: false },
         directory: { type: 'string', default: 'docs/performance' },
+        hostile: { type: 'boolean' },
         handover: { type: 'boolean' },
         held: { type: 'string', default: '1000' },
         connections: { type: 'string', default: '10000' },
         rate: { type: 'string', default: '500' },
       },
     })
-    const { experiment = false, handover = false, native = false, output } = values
-    for (const name of ['experiment', 'handover'] as const) {
+    const { experiment = false, handover = false, hostile = false, native = false, output } = values
+    for (const name of ['experiment', 'handover', 'hostile'] as const) {
       const refused = REFUSED[name].filter((option) => values[name] === true && values[option] !== undefined)
       if (refused.length > 0) return { error: `--${name} is always measured in the same way, not with --${refused[0]}` }
     }
@@ -121,17 +125,18 @@ export function parseBenchOptions(
       ?.flatMap((text) => text.split(','))
       .map((text) => whole('services', text, MAX_SERVICES))
     return {
-      sizes: sizes ?? (handover ? [1_000] : [100, 1_000, 10_000]),
+      sizes: sizes ?? (handover || hostile ? [1_000] : [100, 1_000, 10_000]),
       endpoints: whole('endpoints', values.endpoints, 1000),
       modes: modes ?? (native ? ['iptables'] : withKubeProxy || handover ? ['ipvs', 'iptables'] : ['ipvs']),
       virtualAddresses,
       repeats: whole('repeats', values.repeats ?? '3', 100),
       native,
       output,
-      changes: whole('changes', values.changes ?? '200', 100_000),
+      changes: whole('changes', values.changes ?? (hostile ? '300' : '200'), 100_000),
       idleSeconds: whole('idle-seconds', values['idle-seconds'] ?? '60', 86_400),
       slope: values.slope,
       burstWithProbe: values['burst-with-probe'],
+      hostile,
       ...(values['json-file'] === undefined ? {} : { jsonFile: values['json-file'] }),
       ...(values.compare === undefined ? {} : { compare: values.compare }),
       ...(values.proxy === undefined ? {} : { proxy: values.proxy }),

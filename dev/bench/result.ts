@@ -73,8 +73,8 @@ const TABLE = {
   contextSwitchesPerChange: [1, 'change', 'context switches', ''],
   apiBytesPerChange: [0, 'change', 'read from the API server', 'B'],
   burstCpuMs: [0, 'burst', 'processor time of the program', 'ms'],
-  rssAnonMiB: [1, 'rest', '  anonymous', 'MiB'],
-  rssFileMiB: [1, 'rest', '  backed by files', 'MiB'],
+  rssAnonMiB: [1, 'rest', 'memory (RSS), anonymous', 'MiB'],
+  rssFileMiB: [1, 'rest', 'memory (RSS), backed by files', 'MiB'],
   pssMiB: [1, 'rest', 'memory, shared pages in part (PSS)', 'MiB'],
   /** Voluntary context switches: how often the program was woken. */
   idleWakeUpsPerSecond: [2, 'rest', 'wake-ups of all threads a second', ''],

@@ -28,6 +28,7 @@ const DEFAULTS: BenchOptions = {
   idleSeconds: 60,
   slope: false,
   burstWithProbe: false,
+  hostile: false,
 }
 
 describe('parseBenchOptions', () => {
@@ -47,6 +48,8 @@ describe('parseBenchOptions', () => {
     ['--native', { native: true, modes: ['iptables'] }],
     ['--json-file runs.json', { jsonFile: 'runs.json' }],
     ['--compare runs.json', { compare: 'runs.json' }],
+    ['--hostile', { hostile: true, sizes: [1_000], changes: 300 }],
+    ['--hostile --services 5 --changes 6', { hostile: true, sizes: [5], changes: 6 }],
     ['--handover', HANDOVER_DEFAULTS],
     [
       '--handover --held 3 --connections 4 --rate 5 --services 6',
@@ -97,6 +100,7 @@ describe('parseBenchOptions', () => {
     ['--repeats 0', /--repeats is a whole number/],
     ['--handover --experiment', /--experiment is always measured in the same way, not with --handover/],
     ['--handover --proxy x', /--handover is always measured in the same way, not with --proxy/],
+    ['--hostile --handover', /--hostile is always measured in the same way, not with --handover/],
     ['--handover --rate 2001', /--rate is a whole number from 1 to 2000/],
     ['--handover --connections 30001', /--connections is a whole number from 1 to 30000/],
     ['--experiment --native', /--experiment is always measured in the same way, not with --native/],

@@ -4,6 +4,7 @@ import { existsSync, globSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
 import { parseCommandLine } from '../../src/cli/command-line.ts'
+import { helpFor } from '../../dev/help.mjs'
 import { FLAGS } from '../../src/cli/flags.ts'
 import { readAllSources } from './sources.ts'
 
@@ -30,6 +31,12 @@ const SCRIPT = /\bnpm run ([\w:]+)/g
 const NAME = /`([A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*)(?:\(\))?`/g
 const PICTURE = /^```[^]*?^```/gm
 const CAPITAL_INSIDE = /\b[A-Za-z]*[a-z][A-Z]\w*\b/g
+
+/** Options of the bench in the commands of this text. */
+const benchOptionsIn = (text: string): string[] =>
+  (text.match(/npm run bench -- [^`\n#]+/g) ?? []).flatMap((command) =>
+    Array.from(command.matchAll(/ --([a-z][\w-]*)/g), ([, option = '']) => option),
+  )
 
 /** Paths of this text that do not exist. `*` stands for anything, `{a,b}` for either. */
 function missingPaths(text: string): string[] {
@@ -109,6 +116,19 @@ test('the commands in the documents have the flags that the program has', () => 
 test('the documents for users name only flags that exist', () => {
   const forUsers = DOCUMENTS.filter((path) => /^(docs\/(?!performance)|helm\/)|^(README|SECURITY)\.md$/.test(path))
   for (const document of forUsers) assert.deepEqual(unknownFlags(read(document)), [], document)
+})
+
+test('the documents name only options of the bench that its help lists', () => {
+  const options = DOCUMENTS.flatMap((document) => benchOptionsIn(read(document)))
+  assert.ok(options.includes('experiment') && options.includes('handover'))
+  assert.deepEqual(
+    options.filter((option) => option !== 'help' && !helpFor['bench']?.includes(`--${option}`)),
+    [],
+  )
+  assert.deepEqual(
+    benchOptionsIn('`npm run bench -- --own-cost` and `KUBE_PROXY=x npm run bench -- --mode ipvs --so on`'),
+    ['own-cost', 'mode', 'so'],
+  )
 })
 
 test('every page in docs has a link in docs/README.md', () => {
