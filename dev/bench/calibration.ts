@@ -3,65 +3,42 @@
  */
 import { percentile } from './statistics.ts'
 
-/** Microseconds. */
-export interface Calibration {
+/** The names that the program prints. */
+const PRINTED = {
   /** getppid(2) */
-  readonly systemCallUs: number
+  systemCallUs: 'systemCall',
   /** The first write to a page of anonymous memory. */
-  readonly pageFaultUs: number
+  pageFaultUs: 'pageFault',
   /** Start, execution and end of `true`. */
-  readonly processStartUs: number
+  processStartUs: 'processStart',
   /** A byte through a pipe to a process that waits for it on the same processor. */
-  readonly wakeUpUs: number
-  /** The same between two processors; null where there is only one. */
-  readonly wakeUpAcrossUs: number | null
+  wakeUpUs: 'wakeUp',
   /** Two million multiplications that each wait for the one before. */
-  readonly arithmeticUs: number
+  arithmeticUs: 'arithmetic',
+} as const
+/** Microseconds. */
+export type Calibration = Readonly<Record<keyof typeof PRINTED, number>>
+
+function calibrationOf(figureOf: (name: keyof Calibration) => number | null): Calibration | undefined {
+  const figures = (Object.keys(PRINTED) as (keyof Calibration)[]).map((name) => [name, figureOf(name)] as const)
+  if (figures.some(([, figure]) => figure === null)) return undefined
+  return Object.fromEntries(figures) as Calibration // every figure is there
 }
 
 /** Reads the output of the program; undefined when it did not run. */
 export function parseCalibration(output: string): Calibration | undefined {
-  const figure = (name: string): number | null => {
-    const text = new RegExp(`\\b${name}=([\\d.]+)`).exec(output)?.[1]
+  return calibrationOf((name) => {
+    const text = new RegExp(`\\b${PRINTED[name]}=([\\d.]+)`).exec(output)?.[1]
     return text === undefined ? null : Number(text)
-  }
-  const [systemCallUs, pageFaultUs, processStartUs, wakeUpUs, arithmeticUs] = [
-    figure('systemCall'),
-    figure('pageFault'),
-    figure('processStart'),
-    figure('wakeUp'),
-    figure('arithmetic'),
-  ]
-  if (
-    systemCallUs === null ||
-    pageFaultUs === null ||
-    processStartUs === null ||
-    wakeUpUs === null ||
-    arithmeticUs === null
-  )
-    return undefined
-  return {
-    systemCallUs,
-    pageFaultUs,
-    processStartUs,
-    wakeUpUs,
-    wakeUpAcrossUs: figure('wakeUpAcross'),
-    arithmeticUs,
-  }
+  })
 }
 
 /** The median of each figure; undefined without any calibration. */
 export function medianCalibration(all: readonly Calibration[]): Calibration | undefined {
-  const [first] = all
-  if (first === undefined) return undefined
-  const median = (pick: (one: Calibration) => number): number => percentile(all.map(pick), 0.5) ?? 0
-  const across = all.map((one) => one.wakeUpAcrossUs).filter((us) => us !== null)
-  return {
-    systemCallUs: median((one) => one.systemCallUs),
-    pageFaultUs: median((one) => one.pageFaultUs),
-    processStartUs: median((one) => one.processStartUs),
-    wakeUpUs: median((one) => one.wakeUpUs),
-    wakeUpAcrossUs: percentile(across, 0.5),
-    arithmeticUs: median((one) => one.arithmeticUs),
-  }
+  return calibrationOf((name) =>
+    percentile(
+      all.map((one) => one[name]),
+      0.5,
+    ),
+  )
 }

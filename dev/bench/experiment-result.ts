@@ -1,4 +1,5 @@
 /** What the experiment shows: two pages with a table each, of what a client notices and of what the programs cost, and charts. Pure. */
+import type { Calibration } from './calibration.ts'
 import { type Cell, cellOf } from './cell.ts'
 import { formatNumber, markdownTable } from './page.ts'
 import { type Bound, type Chart, type Line, svgOf } from './plot.ts'
@@ -107,29 +108,15 @@ function circumstances(what: What, cells: readonly Cell[]): string[] {
   const distinct = (pick: (cell: Cell) => string | number): string => [...new Set(cells.map(pick))].join(', ')
   const times = cells.map(({ at }) => at.slice(0, 16).replace('T', ' ')).toSorted()
   const calibrations = cells.flatMap(({ calibration }) => calibration ?? [])
-  const range = (name: string, values: readonly number[], digits: number): string =>
-    `${name} ${formatNumber(Math.min(...values), digits)} to ${formatNumber(Math.max(...values), digits)} µs`
+  const range = (name: string, figure: keyof Calibration, digits: number): string => {
+    const values = calibrations.map((one) => one[figure])
+    return `${name} ${formatNumber(Math.min(...values), digits)} to ${formatNumber(Math.max(...values), digits)} µs`
+  }
   const ranges = [
-    range(
-      'a system call took',
-      calibrations.map((one) => one.systemCallUs),
-      2,
-    ),
-    range(
-      'a page fault',
-      calibrations.map((one) => one.pageFaultUs),
-      2,
-    ),
-    range(
-      'the start of a process',
-      calibrations.map((one) => one.processStartUs),
-      0,
-    ),
-    range(
-      'the arithmetic loop',
-      calibrations.map((one) => one.arithmeticUs),
-      0,
-    ),
+    range('a system call took', 'systemCallUs', 2),
+    range('a page fault', 'pageFaultUs', 2),
+    range('the start of a process', 'processStartUs', 0),
+    range('the arithmetic loop', 'arithmeticUs', 0),
   ]
   const reasons = reasonsAgainst({ disturbances: cells.map(({ load }) => load), calibrations, results: [] })
   const how =
@@ -153,75 +140,48 @@ function circumstances(what: What, cells: readonly Cell[]): string[] {
 interface Plot extends Pick<Chart, 'title' | 'yLabel' | 'yScale'> {
   readonly file: string
   /** What is drawn, the second one dashed. */
-  readonly measures: readonly (readonly [measure: Measure, name: string])[]
-  readonly divisor?: number
+  readonly measures: readonly Measure[]
+  readonly divisor: number
 }
 
-const PERCENTILES = (p50: Measure, p99: Measure): Plot['measures'] => [
-  [p50, ', median'],
-  [p99, ', 99th percentile'],
-]
+const plot = (file: string, title: string, yLabel: string, measures: readonly Measure[], divisor = 1): Plot => ({
+  file: `${file}.svg`,
+  title,
+  yLabel,
+  yScale: yLabel.includes('logarithmic') ? 'log' : 'linear',
+  measures,
+  divisor,
+})
+const CHANGE_TITLE = 'From a change in the API to the kernel'
+const MS = 'milliseconds (logarithmic)'
 const PLOTS: Readonly<Record<What, readonly Plot[]>> = {
   traffic: [
-    {
-      file: 'latency.svg',
-      title: 'Latency of a request on a new connection',
-      yLabel: 'connect, request, response (µs)',
-      yScale: 'linear',
-      measures: PERCENTILES('latencyP50Us', 'latencyP99Us'),
-    },
-    {
-      file: 'connections.svg',
-      title: 'New connections a second through one ClusterIP',
-      yLabel: 'connections a second',
-      yScale: 'linear',
-      measures: [['connectionsPerSecond', '']],
-    },
-    {
-      file: 'change.svg',
-      title: 'From a change in the API to the kernel',
-      yLabel: 'milliseconds (logarithmic)',
-      yScale: 'log',
-      measures: PERCENTILES('changeP50Ms', 'changeP99Ms'),
-    },
+    plot('latency', 'Latency of a request on a new connection', 'connect, request, response (µs)', [
+      'latencyP50Us',
+      'latencyP99Us',
+    ]),
+    plot('connections', 'New connections a second through one ClusterIP', 'connections a second', [
+      'connectionsPerSecond',
+    ]),
+    plot('change', CHANGE_TITLE, MS, ['changeP50Ms', 'changeP99Ms']),
   ],
   cost: [
-    {
-      file: 'over-size-cold-start.svg',
-      title: 'Cold start, until the table in the kernel is complete',
-      yLabel: 'seconds (logarithmic)',
-      yScale: 'log',
-      measures: [['coldStartMs', '']],
-      divisor: 1000,
-    },
-    {
-      file: 'over-size-change-p50.svg',
-      title: 'One change, from the API to the kernel: median',
-      yLabel: 'milliseconds (logarithmic)',
-      yScale: 'log',
-      measures: [['changeP50Ms', '']],
-    },
-    {
-      file: 'over-size-change-p99.svg',
-      title: 'One change, from the API to the kernel: 99th percentile',
-      yLabel: 'milliseconds (logarithmic)',
-      yScale: 'log',
-      measures: [['changeP99Ms', '']],
-    },
-    {
-      file: 'over-size-idle.svg',
-      title: 'Processor time at rest, of the program and its children',
-      yLabel: 'percent of a processor (logarithmic)',
-      yScale: 'log',
-      measures: [['idleCpuPercent', '']],
-    },
-    {
-      file: 'over-size-memory.svg',
-      title: 'Memory at rest (RSS)',
-      yLabel: 'MiB (logarithmic)',
-      yScale: 'log',
-      measures: [['rssMiB', '']],
-    },
+    plot(
+      'over-size-cold-start',
+      'Cold start, until the table in the kernel is complete',
+      'seconds (logarithmic)',
+      ['coldStartMs'],
+      1000,
+    ),
+    plot('over-size-change-p50', `${CHANGE_TITLE}: median`, MS, ['changeP50Ms']),
+    plot('over-size-change-p99', `${CHANGE_TITLE}: 99th percentile`, MS, ['changeP99Ms']),
+    plot(
+      'over-size-idle',
+      'Processor time at rest, of the program and its children',
+      'percent of a processor (logarithmic)',
+      ['idleCpuPercent'],
+    ),
+    plot('over-size-memory', 'Memory at rest (RSS)', 'MiB (logarithmic)', ['rssMiB']),
   ],
 }
 
@@ -253,8 +213,8 @@ export function plotsOf(cells: readonly Cell[]): Readonly<Record<string, string>
 
 function chartOf(what: What, { title, yLabel, yScale, measures, divisor }: Plot, cells: readonly Cell[]): Chart {
   const without: string[] = []
-  const lines = measures.flatMap(([measure, suffix], dash) =>
-    LINES[what].flatMap(([series, name], look): readonly Line[] => {
+  const lines = measures.flatMap((measure, dash) =>
+    LINES[what].flatMap(([series, program], look): readonly Line[] => {
       const points: (readonly [number, number])[] = []
       const bounds: Bound[] = []
       for (const cell of cells.filter((one) => one.series === series)) {
@@ -265,9 +225,9 @@ function chartOf(what: What, { title, yLabel, yScale, measures, divisor }: Plot,
         else if ('moreThan' in figure) bounds.push({ x, y: figure.moreThan, side: 'above' })
         else bounds.push({ x, y: figure.lessThan, side: 'below' })
       }
-      return points.length + bounds.length === 0
-        ? []
-        : [{ name: `${name}${suffix}`, look, dashed: dash > 0, points, bounds }]
+      const suffix = measures.length === 1 ? '' : dash === 0 ? ', median' : ', 99th percentile'
+      const line = { name: `${program}${suffix}`, look, dashed: dash > 0, points, bounds }
+      return points.length + bounds.length === 0 ? [] : [line]
     }),
   )
   const open = lines.some(({ bounds }) => bounds.length > 0)

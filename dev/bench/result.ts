@@ -163,31 +163,8 @@ export interface Repetitions extends Subject {
   readonly measured: readonly MeasuredNumbers[]
 }
 
-/** The fields that are compared as a ratio of two programs. */
-export const COMPARED: readonly Field[] = [
-  'coldStartMs',
-  'changeP50Ms',
-  'changeP99Ms',
-  'burstMs',
-  'idleCpuPercent',
-  'rssMiB',
-  'rssAnonMiB',
-  'rssFileMiB',
-  'pssMiB',
-  'peakRssMiB',
-  'coldStartCpuMs',
-  'coldStartSystemCalls',
-  'coldStartMinorFaults',
-  'coldStartContextSwitches',
-  'coldStartProcesses',
-  'coldStartApiBytes',
-  'cpuMsPerChange',
-  'systemCallsPerChange',
-  'minorFaultsPerChange',
-  'contextSwitchesPerChange',
-  'apiBytesPerChange',
-  'burstCpuMs',
-]
+/** What two programs do not have a ratio of, because it is the same of both. */
+const GIVEN: ReadonlySet<Field> = new Set<Field>(['services', 'endpoints', 'changes', 'idleSeconds'])
 
 /** @param floors of the same size, one a repetition @param kubeProxy in the same mode, when it was measured beside this one */
 export function summarise(
@@ -242,7 +219,8 @@ function ratiosOf(own: Repetitions, kubeProxy: Repetitions): Ratios {
       const theirs = kubeProxy.measured[index]?.[field] ?? null
       return ours === null || theirs === null || ours === 0 ? [] : [theirs / ours]
     })
-  for (const field of COMPARED) {
+  for (const field of FIELDS) {
+    if (GIVEN.has(field)) continue
     const ratios = ratiosIn(field)
     const middle = percentile(ratios, 0.5)
     if (middle !== null) median[field] = middle

@@ -30,7 +30,6 @@ const CELL: Cell = {
     pageFaultUs: 6.7,
     processStartUs: 1_471,
     wakeUpUs: 7.2,
-    wakeUpAcrossUs: null,
     arithmeticUs: 1_780,
   },
   limits: { coldStartSeconds: 300, changeSeconds: 120, changesSeconds: 30, betweenChangesMs: 20, idleSeconds: 40 },

@@ -17,7 +17,6 @@ const CALIBRATION: Calibration = {
   pageFaultUs: 8.61,
   processStartUs: 2_014,
   wakeUpUs: 8.8,
-  wakeUpAcrossUs: null,
   arithmeticUs: 2_203,
 }
 const QUIET = { othersPercent: 0.4, stealPercent: 0 }
