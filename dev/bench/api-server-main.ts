@@ -1,10 +1,10 @@
 /**
  * The API server as a separate process with the objects of a bench:
- *   node dev/bench/api-server-main.ts --services N --endpoints M --port P --control-port Q [--node NAME]
+ *   node dev/bench/api-server-main.ts --services N --endpoints M [--node NAME]
  * Prints one JSON line with its URLs when it is ready. The control port takes
- *   GET  /counts                                   objects, watches, connections, requests, bytes sent, version
- *   POST /endpoints?service=I[&endpoints=K]        replaces one endpoint of Service I, or gives it K new ones
- *   POST /replace?percent=K                        replaces every endpoint of K percent of the Services
+ *   GET  /counts                 bytes that were sent to clients
+ *   POST /endpoints?service=I    replaces one endpoint of Service I, and answers with its addresses
+ *   POST /replace?percent=K      replaces every endpoint of K percent of the Services
  * and answers with `atNs`, CLOCK_MONOTONIC when the change began to be sent. Watches get the events of `/replace` together.
  * Both ports listen on loopback only and have no access control.
  */
@@ -19,15 +19,13 @@ const { values } = parseArgs({
   options: {
     services: { type: 'string', default: '100' },
     endpoints: { type: 'string', default: '5' },
-    port: { type: 'string', default: '0' },
-    'control-port': { type: 'string', default: '0' },
     node: { type: 'string', default: 'node0' },
   },
 })
 const services = Number(values.services)
 const endpoints = Number(values.endpoints)
 
-const server = new ApiServer({ port: Number(values.port) })
+const server = new ApiServer()
 const { store } = server
 const nowNs = (): string => String(process.hrtime.bigint())
 /** Addresses of each Service's endpoints as they are now. */
@@ -43,17 +41,16 @@ function putSlice(service: number, now: string[], ofGeneration = generation): vo
   store.put('endpointslices', makeSlice(service, now, ofGeneration + 1))
 }
 
-function changeEndpoints(service: number, count: string | null): void {
+/** Returns the addresses after it. */
+function changeEndpoint(service: number): readonly string[] {
   generation++
   const before = addresses[service]
   if (before === undefined) throw new Error(`there is no Service ${service}`)
-  if (count !== null || before.length === 0)
-    return putSlice(service, freshAddresses(service, Number(count ?? endpoints)))
-  const slot = generation % before.length
-  putSlice(
-    service,
-    before.map((address, index) => (index === slot ? endpointAddress(service, index, endpoints, generation) : address)),
-  )
+  const now = [...before]
+  const slot = generation % now.length
+  now[slot] = endpointAddress(service, slot, endpoints, generation)
+  putSlice(service, now)
+  return now
 }
 
 /** Services whose events are encoded before other work gets the processor: about a millisecond. */
@@ -102,23 +99,11 @@ const control = createServer({ keepAliveTimeout: 0 }, async (request, response) 
   try {
     switch (`${request.method} ${url.pathname}`) {
       case 'GET /counts':
-        return reply(200, {
-          services: store.objects.services.size,
-          slices: store.objects.endpointslices.size,
-          endpoints: addresses.reduce((sum, list) => sum + list.length, 0),
-          watches: server.watchCount,
-          connections: server.connectionCount,
-          requests: server.requests.length,
-          bytesSent: server.bytesSent,
-          version: store.version,
-        })
+        return reply(200, { bytesSent: server.bytesSent })
       case 'POST /endpoints':
-        changeEndpoints(Number(query.get('service') ?? 0), query.get('endpoints'))
-        return reply(200, { atNs, version: store.version, addresses: addresses[Number(query.get('service') ?? 0)] })
-      case 'POST /replace': {
-        const releasedNs = await replacePercent(Number(query.get('percent') ?? 10))
-        return reply(200, { atNs: releasedNs, version: store.version })
-      }
+        return reply(200, { atNs, addresses: changeEndpoint(Number(query.get('service'))) })
+      case 'POST /replace':
+        return reply(200, { atNs: await replacePercent(Number(query.get('percent'))) })
       default:
         return reply(404, { error: 'GET /counts, POST /endpoints, POST /replace' })
     }
@@ -138,7 +123,7 @@ async function warmUp(): Promise<void> {
 }
 
 await warmUp()
-control.listen(Number(values['control-port']), '127.0.0.1', () => {
+control.listen(0, '127.0.0.1', () => {
   const address = control.address()
   const controlPort = typeof address === 'object' && address !== null ? address.port : 0
   console.log(JSON.stringify({ url: server.url, control: `http://127.0.0.1:${controlPort}` }))
