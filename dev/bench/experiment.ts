@@ -93,22 +93,16 @@ async function taskOf(host: Host, name: CellName): Promise<GuestTask> {
   const { what, ...subject } = SERIES[name.series]
   const { services, endpoints } = name
   const common = { ...subject, services, endpoints, command: host.commandOf(subject.program) }
-  // 1.2 s is longer than minSyncPeriod, so that no change waits for it.
+  // 1.2 s is longer than minSyncPeriod, so that no change waits for it; ours in ipvs mode has none.
+  const betweenChangesMs = subject.program === 'kube-ipvs' && subject.mode === 'ipvs' ? 20 : 1_200
   if (what === 'traffic')
     return {
       ...common,
       phases: ['traffic', 'changes'],
       changes: 20,
       traffic: { ...COUNTS, program: await host.traffic() },
-      limits: {
-        coldStartSeconds: 600,
-        changeSeconds: 600,
-        changesSeconds: 60,
-        betweenChangesMs: 1_200,
-        idleSeconds: 0,
-      },
+      limits: { coldStartSeconds: 600, changeSeconds: 600, changesSeconds: 60, betweenChangesMs, idleSeconds: 0 },
     }
-  const betweenChangesMs = subject.program === 'kube-ipvs' && subject.mode === 'ipvs' ? 20 : 1_200
   return {
     ...common,
     phases: ['rest', 'changes'],

@@ -160,6 +160,14 @@ async function next(node: HandoverNode) {
   return { last, operations: await last.operations() }
 }
 
+/** The program ends, and the next one starts. */
+function following(end: 'stop' | 'kill'): Steps['happen'] {
+  return async (node, before) => {
+    await before.program[end]()
+    return next(node)
+  }
+}
+
 const EVENTS: Readonly<Record<HandoverEvent, Steps>> = {
   adopt: {
     async prepare(node) {
@@ -171,23 +179,10 @@ const EVENTS: Readonly<Record<HandoverEvent, Steps>> = {
       await sleep(AFTER_MS)
       return before
     },
-    async happen(node, before) {
-      await before.program.stop()
-      return next(node)
-    },
+    happen: following('stop'),
   },
-  restart: {
-    async happen(node, before) {
-      await before.program.stop()
-      return next(node)
-    },
-  },
-  kill: {
-    async happen(node, before) {
-      await before.program.kill()
-      return next(node)
-    },
-  },
+  restart: { happen: following('stop') },
+  kill: { happen: following('kill') },
   upgrade: {
     async happen(node, before) {
       const done = await next(node)
