@@ -84,7 +84,7 @@ function daemonFact(answer: Answered<DaemonView>): Pick<NodeFacts, 'daemon' | 'd
     const isSilent = unknown === 'no-answer' || unknown === 'starting'
     return { daemon: { unseen: reason }, daemonSilence: isSilent ? reason : '' }
   }
-  const { node, settings, mode, configuredMode, health, awaiting, fallback, passes, problems, counts } = answer
+  const { node, settings, mode, configuredMode, health, awaiting, fallback, passes, problems, counts, room } = answer
   const value = {
     nodeName: node.name,
     knowsNode: node.zone !== null,
@@ -99,6 +99,7 @@ function daemonFact(answer: Answered<DaemonView>): Pick<NodeFacts, 'daemon' | 'd
       .slice(0, 50)
       .map(({ field = null, code, subject, message }) => ({ code, subject, field, message })),
     problemCount: counts.problems,
+    room: room === undefined ? null : { limit: room.limit, leftOut: room.leftOut },
   }
   return { daemon: { value }, daemonSilence: '' }
 }

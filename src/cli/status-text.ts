@@ -1,5 +1,5 @@
 /** The text of `kube-ipvs status`: whether the node is fine, a summary, and the tables. */
-import type { PassView } from '../inspect/view.ts'
+import type { DaemonView, PassView } from '../inspect/view.ts'
 import type { SetsState } from '../modes/leftovers/kernel-state.ts'
 import { printable, quote } from '../values/quote.ts'
 import { breakText, fitColumns } from './fitted-table.ts'
@@ -86,8 +86,22 @@ function daemonRows({ daemon, daemonUnknown, socket }: Status): (readonly [strin
     ['daemon', `kube-ipvs ${printable(version)}, pid ${pid}, up ${spanText(uptimeSeconds)}, answers at ${socket}`],
     ...(pending.length === 0 ? [] : ([['pending', pending.join('; ')]] as const)),
     ...(passes.length === 0 ? [] : ([['last passes', passes.map(passText).join('; ')]] as const)),
+    ...roomRows(daemon),
     ...(troubles.length === 0 ? [] : ([['problems', `${troubles.join(', ')}: --problems lists them`]] as const)),
   ]
+}
+
+/** The room is worth a line when little of it is left. */
+const SCARCE = 0.8
+
+function roomRows({ room }: DaemonView): readonly (readonly [string, string])[] {
+  if (room === undefined || (room.leftOut.services === 0 && room.used < room.limit * SCARCE)) return []
+  const { services, frontends } = room.leftOut
+  const leftOut =
+    services === 0
+      ? ''
+      : `; ${count(frontends, 'frontend')} of ${count(services, 'Service')} left out: --problems names them`
+  return [['room', `${room.used} of ${room.limit} real servers (kubeIPVS.maxRealServers)${leftOut}`]]
 }
 
 function passText({ what, endedSecondsAgo, durationMs, applied, failed, unreadable }: PassView): string {

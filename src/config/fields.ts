@@ -300,11 +300,19 @@ export const FIELDS = {
   }),
   // A Service with very many frontends would delay all others.
   'kubeIPVS.maxFrontendsPerService': field('int32', 10_000, RESTART, {
-    doc: 'Frontends (address, port and protocol) that a Service may have on a node, as many source ranges at its load-balancer addresses, and a hundred times as many real servers. The rest is left out and reported.',
+    doc: 'Frontends (address, port and protocol) that a Service may have on a node, and as many source ranges at its load-balancer addresses. The rest is left out and reported.',
     unit: 'frontends',
     rule: 'positive',
     written: 'unlessDefault',
     flag: { name: 'max-frontends-per-service', group: 'own', appliesWithFile: true },
+  }),
+  // The memory limit of the chart holds it in both modes.
+  'kubeIPVS.maxRealServers': field('int32', 300_000, LIVE, {
+    doc: 'Real servers that all Services together may have on a node. A frontend counts as five at least, and in iptables mode each endpoint of a port as five. Namespaces share the room: the oldest Services of each are served first, and what is left out is reported.',
+    unit: 'real servers',
+    rule: 'positive',
+    written: 'unlessDefault',
+    flag: { name: 'max-real-servers', group: 'own', appliesWithFile: true },
   }),
   'kubeIPVS.allowedExternalIPs': field('optionalTexts', undefined, RESTART, {
     doc: 'Ranges that externalIPs of Services may lie in; others are refused (CVE-2020-8554). An empty list allows none.',

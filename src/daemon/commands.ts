@@ -127,7 +127,7 @@ export async function frontendNames(options: FrontendNamesOptions): Promise<Read
     await node.readAddresses()
     const desired = new DesiredFrontends(
       node.view.context,
-      frontendSettingsOf(configuration, { name: 'ipvs', nodePorts: 'each-address' }),
+      frontendSettingsOf(() => configuration, { name: 'ipvs', nodePorts: 'each-address' }),
     )
     const lists = new FirstLists()
     source = openSource({

@@ -325,7 +325,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
     onChange: (labels) => node.setNodeLabels(labels),
     now,
   })
-  const desired = new DesiredFrontends(node.view.context, frontendSettingsOf(configuration(), mode))
+  const desired = new DesiredFrontends(node.view.context, frontendSettingsOf(configuration, mode))
 
   // What is reported: metrics, log, health.
   const metrics = proxyMetrics({ ...options, mode, fallback, desired, nodeLabels, now })

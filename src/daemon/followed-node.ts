@@ -10,6 +10,7 @@ import { schedulerOf } from '../ipvs/scheduler.ts'
 import type { Mode, NodeView } from '../modes/mode.ts'
 import { AnnotationReader } from '../service/annotations.ts'
 import type { FrontendSettings } from '../service/contribution.ts'
+import { CHAIN_COSTS, VIRTUAL_SERVER_COSTS } from '../service/costs.ts'
 import type { NodeLabels } from '../service/node-context.ts'
 import { NodeState } from '../service/node-state.ts'
 import type { ObjectChange, Service } from '../service/objects.ts'
@@ -32,18 +33,20 @@ export interface FollowedNodeOptions {
   readonly signal: AbortSignal
 }
 
-/** How frontends are made in this mode under this configuration. */
+/** How frontends are made in this mode under this configuration, of which the room of the node may change. */
 export function frontendSettingsOf(
-  configuration: KubeProxyConfiguration,
+  configuration: () => KubeProxyConfiguration,
   { name, nodePorts }: Pick<Mode, 'name' | 'nodePorts'>,
 ): FrontendSettings {
-  const { ipvs, kubeIPVS } = configuration
+  const { ipvs, kubeIPVS } = configuration()
   const readsAnnotations = name === 'ipvs' && kubeIPVS.serviceAnnotations
   return {
     nodePorts,
     ...(readsAnnotations ? { annotations: new AnnotationReader(schedulerOf(ipvs.scheduler)) } : {}),
     maxFrontends: kubeIPVS.maxFrontendsPerService,
-    usesExternalIps: gate(configuration, 'AllowServiceExternalIPs'),
+    costs: name === 'ipvs' ? VIRTUAL_SERVER_COSTS : CHAIN_COSTS,
+    maxCost: () => configuration().kubeIPVS.maxRealServers,
+    usesExternalIps: gate(configuration(), 'AllowServiceExternalIPs'),
     bindsAddresses: name === 'ipvs',
   }
 }

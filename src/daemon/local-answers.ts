@@ -178,6 +178,7 @@ function daemonView(proxy: Inspected, nowMs: number): DaemonView {
       draining: drains.length,
       problems: problems.count,
     },
+    room: { used: desired.room.total, limit: desired.room.limit, leftOut: desired.room.leftOut },
     passes: Array.from(passLog.last, ([what, { endedMs, durationMs, applied, failed, unreadable }]) => ({
       what,
       endedSecondsAgo: seconds(nowMs - endedMs),

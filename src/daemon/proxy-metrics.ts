@@ -59,6 +59,7 @@ function sourcesOf(options: ProxyMetricsOptions): Sources {
     featureGates: () => featureGatesOf(configuration.featureGates),
     serviceCount: () => desired.serviceCount,
     conflictCount: () => desired.lossCount,
+    room: () => desired.room,
     labelledNodeCount: () => nodeLabels.nodeCount,
     choiceCounts: () => desired.choiceCounts(),
     local: options.local ?? new LocalCounts(),

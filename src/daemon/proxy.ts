@@ -169,10 +169,12 @@ export class Proxy {
 
   /** Applies a configuration that differs only in fields that are live in its mode. */
   reconfigure(configuration: KubeProxyConfiguration): void {
-    const { inForce, mode, node } = this.#parts
+    const { inForce, mode, node, loop } = this.#parts
     inForce.configuration = configuration
     mode.reconfigured()
     node.report()
+    // The room of the node may have changed.
+    loop.request()
     // The period of audits may have changed.
     this.#audits.start()
   }

@@ -169,6 +169,8 @@ export const DAEMON = object({
   /** The first of them; `problemCount` is the number of all. */
   problems: list(object({ code: text(60), subject: text(300), field: nullable(text(200)), message: text(500) }), 50),
   problemCount: number,
+  /** What the Services may have in real servers, and what is left out because that does not suffice; null: the daemon is older. */
+  room: since(nullable(object({ limit: number, leftOut: object({ services: number, frontends: number }) })), null),
 })
 
 /** The predicted path of the first packet of a connection to a Service of this node. */

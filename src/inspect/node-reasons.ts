@@ -5,7 +5,7 @@
 import { formatProblem, type Problem } from '../values/errors.ts'
 import { printable } from '../values/quote.ts'
 import { isOfObject, isOfSetting } from './problem-subject.ts'
-import type { PassPart } from './view.ts'
+import type { PassPart, RoomView } from './view.ts'
 
 /** The part of DaemonView that decides. */
 export interface ReasonedDaemon {
@@ -16,10 +16,20 @@ export interface ReasonedDaemon {
   readonly fallback: { readonly message: string } | null
   readonly passes: readonly { readonly what: PassPart; readonly failed: number; readonly unreadable: number }[]
   readonly problems: readonly Problem[]
+  /** null, or absent: the daemon is older. */
+  readonly room?: Pick<RoomView, 'limit' | 'leftOut'> | null
 }
 
 /** `problem`: one of the node, not of an object or of a setting of the kernel. */
-export type ReasonKind = 'unhealthy' | 'awaiting' | 'fallback' | 'other-mode' | 'failed' | 'unreadable' | 'problem'
+export type ReasonKind =
+  | 'unhealthy'
+  | 'awaiting'
+  | 'fallback'
+  | 'other-mode'
+  | 'failed'
+  | 'unreadable'
+  | 'no-room'
+  | 'problem'
 
 export interface NodeReason {
   readonly kind: ReasonKind
@@ -29,7 +39,7 @@ export interface NodeReason {
 
 /** Why the node is not fine; none when it is, as far as the daemon knows. */
 export function nodeReasons(daemon: ReasonedDaemon): readonly NodeReason[] {
-  const { health, awaiting, mode, configuredMode, fallback, passes, problems } = daemon
+  const { health, awaiting, mode, configuredMode, fallback, passes, problems, room } = daemon
   const reasons: NodeReason[] = []
   const add = (kind: ReasonKind, text: string): void => void reasons.push({ kind, text })
   if (!health.healthy) add('unhealthy', printable(health.reason ?? 'the daemon is not healthy'))
@@ -41,9 +51,15 @@ export function nodeReasons(daemon: ReasonedDaemon): readonly NodeReason[] {
     if (failed > 0) add('failed', `${several(failed, 'operation')} of the last pass over ${partName(what)} failed`)
     if (unreadable > 0) add('unreadable', `${several(unreadable, 'table')} of the kernel cannot be read`)
   }
+  if (room !== undefined && room !== null && room.leftOut.services > 0) add('no-room', noRoom(room))
   for (const problem of problems)
     if (!isOfObject(problem) && !isOfSetting(problem)) add('problem', printable(formatProblem(problem)))
   return reasons
+}
+
+function noRoom({ limit, leftOut: { services, frontends } }: Pick<RoomView, 'limit' | 'leftOut'>): string {
+  const what = `${several(frontends, 'frontend')} of ${several(services, 'Service')}`
+  return `the room for ${limit} real servers (kubeIPVS.maxRealServers) does not suffice: ${what} left out`
 }
 
 const several = (number: number, what: string): string => `${number} ${what}${number === 1 ? '' : 's'}`

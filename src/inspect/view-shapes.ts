@@ -23,6 +23,7 @@ import type {
   PassPart,
   PassView,
   PodView,
+  RoomView,
   ServicePortView,
   ServiceView,
   SettingsView,
@@ -110,6 +111,13 @@ export const DAEMON_VIEW = object<DaemonView>({
     draining: number,
     problems: number,
   }),
+  room: optional(
+    object<RoomView>({
+      used: number,
+      limit: number,
+      leftOut: object<RoomView['leftOut']>({ services: number, frontends: number }),
+    }),
+  ),
   passes: list(pass),
   problems: list(problem),
   conflicts: list(object<ConflictView>({ key: text, owner: text, others: texts })),

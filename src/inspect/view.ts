@@ -113,11 +113,19 @@ export interface DaemonView {
     readonly draining: number
     readonly problems: number
   }
+  /** The room of the node in real servers, and what is left out because it is used up. Absent: the daemon is older. */
+  readonly room?: RoomView
   readonly passes: readonly PassView[]
   /** The first of them; `counts.problems` is the number of all. */
   readonly problems: readonly Problem[]
   /** The first addresses that several Services claim. */
   readonly conflicts: readonly ConflictView[]
+}
+
+export interface RoomView {
+  readonly used: number
+  readonly limit: number
+  readonly leftOut: { readonly services: number; readonly frontends: number }
 }
 
 export interface ConflictView {

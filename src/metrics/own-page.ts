@@ -37,6 +37,30 @@ export const OWN = {
     help: 'Addresses and ports that a Service claims but another Service already owns.',
     labels: [],
   },
+  roomUsed: {
+    name: 'kubeipvs_room_used',
+    type: 'gauge',
+    help: 'What all Services take of the room of this node, in real servers: a frontend counts as five at least, and in iptables mode each endpoint of a port as five.',
+    labels: [],
+  },
+  roomLimit: {
+    name: 'kubeipvs_room_limit',
+    type: 'gauge',
+    help: 'What all Services together may take of the room of this node, in real servers (kubeIPVS.maxRealServers).',
+    labels: [],
+  },
+  frontendsLeftOut: {
+    name: 'kubeipvs_frontends_left_out',
+    type: 'gauge',
+    help: 'Frontends (address, port and protocol) that are not served because their namespace has its share of the room of this node.',
+    labels: [],
+  },
+  servicesShort: {
+    name: 'kubeipvs_services_left_out',
+    type: 'gauge',
+    help: 'Services of which not all frontends are served because their namespace has its share of the room of this node.',
+    labels: [],
+  },
   operations: {
     name: 'kubeipvs_operations_total',
     type: 'counter',
@@ -232,6 +256,11 @@ export function writeOwn(page: MetricsPage, sources: Sources): void {
   page.value(OWN.mode, [active, configured, reason], 1)
   page.value(OWN.services, [], sources.serviceCount())
   page.value(OWN.conflicts, [], sources.conflictCount())
+  const { total, limit, leftOut } = sources.room()
+  page.value(OWN.roomUsed, [], total)
+  page.value(OWN.roomLimit, [], limit)
+  page.value(OWN.frontendsLeftOut, [], leftOut.frontends)
+  page.value(OWN.servicesShort, [], leftOut.services)
   page.value(OWN.heapUsed, [], process.memoryUsage().heapUsed)
   page.value(OWN.realServers, [], ipvs?.realServerCount() ?? 0)
   page.value(OWN.realServersDraining, [], ipvs?.drainingCount() ?? 0)

@@ -86,6 +86,12 @@ export interface Sources extends KernelSources {
   readonly featureGates: () => readonly FeatureGate[]
   readonly serviceCount: () => number
   readonly conflictCount: () => number
+  /** What all Services have of the room of the node, what they may have, and what is left out. */
+  readonly room: () => {
+    readonly total: number
+    readonly limit: number
+    readonly leftOut: { readonly services: number; readonly frontends: number }
+  }
   /** Nodes with a label that rules for weights name. */
   readonly labelledNodeCount: () => number
   /** Services by what they have chosen by annotation: the name of the annotation without its prefix. */

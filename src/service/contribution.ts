@@ -8,6 +8,7 @@ import { Budget } from '../values/budget.ts'
 import { type Problem, ProblemList } from '../values/errors.ts'
 import { IP_FAMILIES } from '../values/protocol.ts'
 import { type AnnotationReader, NO_CHOICES, type ServiceChoices } from './annotations.ts'
+import { CostCount, type Costs, type Room, type Shortage, VIRTUAL_SERVER_COSTS } from './costs.ts'
 import { countPlaces, type FamilyParts, makeFrontend, placesOf } from './frontend-places.ts'
 import type { Frontend, FrontendKey } from './frontends.ts'
 import { JoinedSlices } from './joined-slices.ts'
@@ -35,6 +36,10 @@ export interface FrontendSettings {
   readonly nodePorts?: NodePortFrontends
   /** Frontends that a Service may have; absent: any number. */
   readonly maxFrontends?: number
+  /** What frontends cost a node in this mode. Default: VIRTUAL_SERVER_COSTS. */
+  readonly costs?: Costs
+  /** What all Services together may cost a node, read each time it is needed; absent: any number. */
+  readonly maxCost?: () => number
   /** False: spec.externalIPs is ignored (feature gate AllowServiceExternalIPs, KEP-5707). */
   readonly usesExternalIps?: boolean
   /** Reads the annotations of Services; absent: annotations have no effect. */
@@ -52,10 +57,21 @@ export interface Contribution {
   readonly choices: ServiceChoices
   /** READS_* bits of the fields of NodeContext that the result depends on. */
   readonly reads: number
+  readonly cost: number
+  /** What is left out because the node has no more room. */
+  readonly shortage: Shortage | undefined
 }
 
-/** A Service may have this many real servers for each frontend that kubeIPVS.maxFrontendsPerService permits. */
-const REAL_SERVERS_EACH = 100
+/** What a computation may do and use. */
+export interface Turn {
+  /** The Service as the room knows it: `namespace/name`. */
+  readonly owner: string
+  readonly budget: Budget
+  readonly room: Room
+}
+
+const NO_LIMITS: Turn = { owner: '', budget: new Budget(), room: { allows: () => true } }
+
 /** So many source ranges are read in about a unit of work. */
 const RANGES_A_UNIT = 32
 /** So many places that get no frontend cost as much as a unit of work. */
@@ -64,14 +80,15 @@ const PLACES_A_UNIT = 16
 /**
  * Makes the frontends of a Service one by one, in the order of FRONTEND_ROLES. Addresses that the cluster allocates precede those that
  * users may write, so that a Service beyond the limit keeps the former. `slices` are the Service's own, in any order. Yields undefined
- * where the budget is spent: what the caller does with a frontend counts too, and it renews the budget.
+ * where the budget is spent: what the caller does with a frontend counts too, and it renews the budget. The first frontend that there
+ * is no room for, and all that follow, are left out.
  */
 export function* frontendsOf(
   service: Service,
   slices: readonly EndpointSlice[],
   node: NodeContext,
   settings: FrontendSettings = {},
-  budget: Budget = new Budget(),
+  { owner, budget, room }: Turn = NO_LIMITS,
 ): Generator<Frontend | undefined, Contribution, void> {
   const limit = settings.maxFrontends ?? Number.POSITIVE_INFINITY
   const problems = new ProblemList()
@@ -82,39 +99,52 @@ export function* frontendsOf(
   const families = familiesOf(service, choices, sourceRanges, node, settings, problems)
   const joined =
     JoinedSlices.ofFew(slices, node.nodeName) ?? (yield* JoinedSlices.ofMany(slices, node.nodeName, budget))
-  const left = { places: limit, sourceRanges: limit, realServers: limit * REAL_SERVERS_EACH }
-  const ports = new ServicePorts(service, joined, node, left.realServers, budget)
+  const ports = new ServicePorts(service, joined, node, settings.maxCost?.() ?? Number.POSITIVE_INFINITY, budget)
+  const costs = new CostCount(settings.costs ?? VIRTUAL_SERVER_COSTS)
+  const left = { places: limit, sourceRanges: limit }
   let tooLarge = 0
+  let shortage: Shortage | undefined
   for (const place of placesOf(service, families)) {
     // Counts every place, even one that gets no frontend: this bounds the work.
     if (left.places-- <= 0) break
-    const servicePort = yield* ports.of(place.spec, place.family)
+    const servicePort = shortage === undefined ? yield* ports.of(place.spec, place.family) : undefined
     const frontend = servicePort && makeFrontend(servicePort, place, node)
     const before = frontend && frontends.get(frontend.key)
     const ranges = frontend?.firewall?.ranges.length ?? 0
-    const realServers = frontend?.selection.endpoints.length ?? 0
     if (frontend !== undefined && before !== undefined) {
       if (before.servicePort.name !== frontend.servicePort.name) problems.add(conflict(before, frontend))
-    } else if (frontend === undefined || ranges > left.sourceRanges || realServers > left.realServers) tooLarge++
-    else {
+    } else if (ranges > left.sourceRanges) tooLarge++
+    else if (frontend !== undefined && room.allows(owner, costs.with(frontend))) {
       left.sourceRanges -= ranges
-      left.realServers -= realServers
+      costs.add(frontend)
       frontends.set(frontend.key, frontend)
       yield frontend
       continue
+    } else {
+      const cost = costs.estimate(ports.entriesOf(place.spec, place.family))
+      const next = frontend === undefined ? costs.total + cost : costs.with(frontend)
+      shortage =
+        shortage === undefined
+          ? { frontends: 1, wants: Math.max(next, costs.total + cost), next }
+          : { ...shortage, frontends: shortage.frontends + 1, wants: shortage.wants + cost }
     }
     budget.use(1 / PLACES_A_UNIT)
     if (budget.spent()) yield undefined
   }
   reportOtherFamilies(service, problems)
   for (const problem of sourceRangeProblems(service, sourceRanges)) problems.add(problem)
-  const all = left.places < 0 ? countPlaces(service, families) : frontends.size + tooLarge
+  const all = left.places < 0 ? countPlaces(service, families) : frontends.size + tooLarge + (shortage?.frontends ?? 0)
   const leftOut = (left.places < 0 ? all - limit : 0) + tooLarge
+  const limits: Problem[] = []
+  if (shortage !== undefined) limits.push(noRoom(service, shortage.frontends, all, settings))
+  if (leftOut > 0) limits.push(tooMany(service, leftOut, all, limit))
   return {
     frontends,
-    problems: leftOut === 0 ? problems.problems : [tooMany(service, leftOut, all, limit), ...problems.problems],
+    problems: limits.length === 0 ? problems.problems : [...limits, ...problems.problems],
     choices,
     reads: readsOf(service, families, node, settings) | (choices.weights?.reads ?? 0) | ports.reads,
+    cost: costs.total,
+    shortage,
   }
 }
 
@@ -136,9 +166,16 @@ function readsOf(
 
 function tooMany({ namespace, name }: Service, leftOut: number, all: number, limit: number): Problem {
   const message =
-    `${leftOut} of ${all} frontends are left out: a Service may have ${limit} on a node, with as many source ranges and ` +
-    `${limit * REAL_SERVERS_EACH} real servers at all of them together (kubeIPVS.maxFrontendsPerService)`
+    `${leftOut} of ${all} frontends are left out: a Service may have ${limit} on a node, and as many source ranges at all of ` +
+    'them together (kubeIPVS.maxFrontendsPerService)'
   return { code: 'too-many-frontends', subject: `service ${namespace}/${name}`, field: 'spec', message }
+}
+
+function noRoom({ namespace, name }: Service, leftOut: number, all: number, { maxCost }: FrontendSettings): Problem {
+  const message =
+    `${leftOut} of ${all} frontends are left out: the node has room for ${maxCost?.()} real servers ` +
+    `(kubeIPVS.maxRealServers), and the Services of namespace ${namespace} have their share of it`
+  return { code: 'no-room', subject: `service ${namespace}/${name}`, field: 'spec', message }
 }
 
 const NO_ADDRESSES: ReadonlySet<string> = new Set()

@@ -91,6 +91,11 @@ export class JoinedSlices {
     return sources
   }
 
+  /** How many entries the slices have for a port, used or not. */
+  entriesOf(family: IpFamily, protocol: Protocol, portName: string): number {
+    return this.#ports.get(portKey(family, protocol, portName))?.entries ?? 0
+  }
+
   /** The sources of a port; undefined when no slice has it. */
   sourcesOf(family: IpFamily, protocol: Protocol, portName: string): PortSources | undefined {
     const own = this.#ports.get(portKey(family, protocol, portName))

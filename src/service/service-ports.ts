@@ -60,6 +60,11 @@ export class ServicePorts {
     return port
   }
 
+  /** How many entries the slices have for `spec`, used or not. */
+  entriesOf({ protocol, name }: ServicePortSpec, { family }: FamilyOfService): number {
+    return this.#joined.entriesOf(family, protocol, name)
+  }
+
   #portsIn(family: FamilyOfService): Map<ServicePortSpec, ServicePort | undefined> {
     let ports = this.#ports.get(family)
     if (ports === undefined) {

@@ -14,6 +14,8 @@ import { DirtyOwners } from './dirty-owners.ts'
 import { type Claim, type Loss, OwnedMap } from './owned-map.ts'
 import { OwnerShares, RESTLESS_UNITS } from './owner-shares.ts'
 import { OwnerWork } from './owner-work.ts'
+import { namespaceOf, NodeRoom } from './node-room.ts'
+import { OwnedSlices, sliceKeyOf } from './owned-slices.ts'
 
 /** Receives what a flush changed. */
 export interface FrontendListener {
@@ -23,18 +25,19 @@ export interface FrontendListener {
   problems(owner: string, problems: readonly Problem[]): void
 }
 
-const NO_SLICES: readonly EndpointSlice[] = []
 const NO_KEYS: readonly FrontendKey[] = []
 const NO_PROBLEMS: readonly Problem[] = []
 
+/** Of Services that cost more than this also what they had counts as work. */
+const LARGE_COST = 500
+/** Decisions about the room of the node in one call that does everything. Each may let Services grow that the one before could not judge. */
+const MAX_DECISIONS = 20
 /** Units of work (see OwnerWork) that one owner may use at once. Nearly every Service needs less. */
 const OWNER_UNITS = 250
 
 export class DesiredFrontends {
   readonly #services = new Map<string, Service>()
-  /** Slices by owner, then by their own key. An owner with one slice holds the slice itself. */
-  readonly #slices = new Map<string, EndpointSlice | Map<string, EndpointSlice>>()
-  readonly #sliceOwners = new Map<string, string>()
+  readonly #slices = new OwnedSlices()
   readonly #owned = new OwnedMap<FrontendKey, Frontend>(frontendComparison())
   /** What each owner claims. */
   readonly #claimed = new Map<string, readonly FrontendKey[]>()
@@ -44,8 +47,13 @@ export class DesiredFrontends {
    * this one.
    */
   readonly #large = new Map<string, OwnerWork>()
+  /** Owners that cost more than LARGE_COST. */
+  readonly #wereLarge = new Set<string>()
   /** Which owners rest, because work on them took much. */
   readonly shares = new OwnerShares()
+  readonly room: NodeRoom
+  /** Dirty owners that may have more of the node, or must have less. */
+  readonly #decided = new Set<string>()
   /** READS_* bits of owners, without those that read READS_LOCAL_ADDRESSES only: nearly all. */
   readonly #reads = new Map<string, number>()
   /** What each owner has chosen by annotations, without those that have chosen nothing. */
@@ -58,22 +66,21 @@ export class DesiredFrontends {
   constructor(context: NodeContext, settings: FrontendSettings = {}) {
     this.#context = context
     this.#settings = { clusterIpOwner: (address) => this.#clusterIps.owner(address), ...settings }
+    this.room = new NodeRoom({
+      limit: settings.maxCost ?? (() => Number.POSITIVE_INFINITY),
+      servicesIn: (namespace) => this.#servicesIn(namespace),
+      isNeeded: (owner) => this.#isNeededFirst(owner),
+    })
   }
 
   /** Applies one change of a Service or a slice. A Node's change is left to the caller, who makes the context. */
   apply(change: ObjectChange): void {
     switch (change.kind) {
-      case 'services': {
-        const { key, value } = change
-        const before = this.#services.get(key)
-        if (value === undefined) this.#services.delete(key)
-        else this.#services.set(key, value)
-        this.#dirty.add(key)
-        for (const owner of this.#clusterIps.changed(key, before, value)) this.#dirty.add(owner)
+      case 'services':
+        this.#applyService(change.key, change.value)
         break
-      }
       case 'endpointslices':
-        this.#applySlice(change.key, change.value)
+        for (const owner of this.#slices.apply(change.key, change.value)) this.#dirty.add(owner)
         break
       case 'nodes':
         break
@@ -94,7 +101,11 @@ export class DesiredFrontends {
    * only these, and `resume` does the rest. With unlimited units everything is done. Owners that rest at `nowMs` are left out.
    */
   flush(listener: FrontendListener, units: number, nowMs = Number.POSITIVE_INFINITY): number {
-    return this.#flush(this.#dirty.inOrder(this.#waits(nowMs)), listener, units)
+    const isAll = units === Number.POSITIVE_INFINITY
+    for (let decisions = 0; ; decisions++) {
+      const left = this.#flush(this.#dirty.inOrder(this.#waits(nowMs)), listener, units)
+      if (!isAll || this.#decided.size === 0 || decisions === MAX_DECISIONS) return left
+    }
   }
 
   /** As `flush`, but three quarters of the work go to the owners that became dirty last, and a quarter to the oldest. */
@@ -109,7 +120,21 @@ export class DesiredFrontends {
       if (left <= 0) return this.#dirty.size
       left -= 1 + this.#begin(owner, share, listener)
     }
+    this.#decide()
     return 0
+  }
+
+  /** Owners that may have more of the node, or must have less, become dirty. */
+  #decide(): void {
+    for (const owner of this.room.decide()) {
+      this.#dirty.add(owner)
+      this.#decided.add(owner)
+    }
+  }
+
+  /** Whether owners became dirty because they may have more of the node, or must have less. */
+  get hasDecided(): boolean {
+    return this.#decided.size > 0
   }
 
   /** Whether a dirty owner gets no work now: its large work is not done yet, or it rests. */
@@ -129,6 +154,7 @@ export class DesiredFrontends {
       this.#large.delete(owner)
       budget.use(this.#run(work, Math.min(budget.left, OWNER_UNITS), listener))
     }
+    this.#decide()
     return this.#large.size
   }
 
@@ -141,6 +167,7 @@ export class DesiredFrontends {
   get nextWorkMs(): number | undefined {
     const times = Array.from(this.#large.keys(), (owner) => this.shares.restsUntilMs(owner))
     for (const [owner, endMs] of this.shares.resting()) if (this.#dirty.has(owner)) times.push(endMs)
+    for (const owner of this.#decided) if (!this.#large.has(owner)) times.push(this.shares.restsUntilMs(owner))
     return times.length === 0 ? undefined : Math.min(...times)
   }
 
@@ -158,25 +185,19 @@ export class DesiredFrontends {
 
   /** The slice of this key (`namespace/name`) as last applied. */
   slice(key: string): EndpointSlice | undefined {
-    const owner = this.#sliceOwners.get(key)
-    const there = owner === undefined ? undefined : this.#slices.get(owner)
-    return there instanceof Map ? there.get(key) : there
+    return this.#slices.get(key)
   }
 
   /** Every Service and slice as last applied, as an addition. It follows changes while it is read. */
   *objects(): Generator<ObjectChange, void, void> {
     for (const [key, value] of this.#services) yield { kind: 'services', key, value }
-    for (const there of this.#slices.values()) {
-      const slices = there instanceof Map ? there.values() : [there]
-      for (const value of slices) yield { kind: 'endpointslices', key: sliceKey(value), value }
-    }
+    for (const value of this.#slices.values()) yield { kind: 'endpointslices', key: sliceKeyOf(value), value }
   }
 
   /** The node of each endpoint that has one, in the whole cluster: the same names many times. It follows changes while it is read. */
   *endpointNodes(): Generator<string, void, void> {
-    for (const there of this.#slices.values())
-      for (const { endpoints } of there instanceof Map ? there.values() : [there])
-        for (const { nodeName } of endpoints) if (nodeName !== '') yield nodeName
+    for (const { endpoints } of this.#slices.values())
+      for (const { nodeName } of endpoints) if (nodeName !== '') yield nodeName
   }
 
   get(key: FrontendKey): Frontend | undefined {
@@ -238,53 +259,29 @@ export class DesiredFrontends {
     return counts
   }
 
-  #applySlice(key: string, slice: EndpointSlice | undefined): void {
-    const owner = slice === undefined ? undefined : `${slice.namespace}/${slice.serviceName}`
-    const before = this.#sliceOwners.get(key)
-    if (before !== undefined && before !== owner) {
-      this.#removeSlice(before, key)
-      this.#dirty.add(before)
-    }
-    if (owner === undefined || slice === undefined) {
-      this.#sliceOwners.delete(key)
-      return
-    }
-    this.#sliceOwners.set(key, owner)
-    this.#addSlice(owner, key, slice)
+  #applyService(owner: string, service: Service | undefined): void {
+    const before = this.#services.get(owner)
+    if (before?.createdAtMs !== service?.createdAtMs) this.room.servicesChanged(namespaceOf(owner))
+    if (service === undefined) this.#services.delete(owner)
+    else this.#services.set(owner, service)
     this.#dirty.add(owner)
+    for (const concerned of this.#clusterIps.changed(owner, before, service)) this.#dirty.add(concerned)
   }
 
-  #addSlice(owner: string, key: string, slice: EndpointSlice): void {
-    const there = this.#slices.get(owner)
-    if (there instanceof Map) there.set(key, slice)
-    else if (there === undefined || sliceKey(there) === key) this.#slices.set(owner, slice)
-    else
-      this.#slices.set(
-        owner,
-        new Map([
-          [sliceKey(there), there],
-          [key, slice],
-        ]),
-      )
+  *#servicesIn(namespace: string): Generator<{ readonly owner: string; readonly since: number }, void, void> {
+    for (const [owner, service] of this.#services)
+      if (service.namespace === namespace) yield { owner, since: service.createdAtMs }
   }
 
-  #removeSlice(owner: string, key: string): void {
-    const there = this.#slices.get(owner)
-    if (there instanceof Map) {
-      there.delete(key)
-      if (there.size === 0) this.#slices.delete(owner)
-    } else this.#slices.delete(owner)
-  }
-
-  #slicesOf(owner: string): readonly EndpointSlice[] {
-    const there = this.#slices.get(owner)
-    if (there === undefined) return NO_SLICES
-    return there instanceof Map ? [...there.values()] : [there]
+  #isNeededFirst(owner: string): boolean {
+    const service = this.#services.get(owner)
+    return service !== undefined && isNeededFirst(service)
   }
 
   /** Returns the units of work used. */
   #begin(owner: string, units: number, listener: FrontendListener): number {
     this.#dirty.delete(owner)
+    this.#decided.delete(owner)
     const service = this.#services.get(owner)
     const work = new OwnerWork({
       owner,
@@ -292,7 +289,9 @@ export class DesiredFrontends {
       frontends:
         service === undefined
           ? undefined
-          : (budget) => frontendsOf(service, this.#slicesOf(owner), this.#context, this.#settings, budget),
+          : (turn) => frontendsOf(service, this.#slices.of(owner), this.#context, this.#settings, turn),
+      room: this.room,
+      wasLarge: this.#wereLarge.has(owner),
       claimed: this.#claimed.get(owner) ?? NO_KEYS,
       owned: this.#owned,
     })
@@ -319,6 +318,10 @@ export class DesiredFrontends {
       else this.#reads.set(owner, contribution.reads)
       this.#claimed.set(owner, Array.from(contribution.frontends.keys()))
     }
+    const { cost = 0, shortage } = contribution ?? {}
+    this.room.settle(owner, cost, shortage)
+    if (cost > LARGE_COST) this.#wereLarge.add(owner)
+    else this.#wereLarge.delete(owner)
     const choices = contribution?.choices ?? NO_CHOICES
     if (choices === NO_CHOICES) this.#choices.delete(owner)
     else this.#choices.set(owner, choices)
@@ -330,10 +333,6 @@ export class DesiredFrontends {
     if (problems.length === 0 ? this.#troubled.delete(owner) : this.#troubled.add(owner))
       listener.problems(owner, problems)
   }
-}
-
-function sliceKey(slice: EndpointSlice): string {
-  return `${slice.namespace}/${slice.name}`
 }
 
 /** `default/kubernetes`, and every Service in kube-system that answers DNS. */

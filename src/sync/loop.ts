@@ -78,6 +78,8 @@ const FLOOD_CHANGES = 16
  * change behind the flood in the stream of a watch is read sooner; otherwise a round would follow each piece of the stream.
  */
 const READING_MS = 4
+/** Decisions about the room of the node before the first pass, which should not remove what a later one would add again. */
+const FIRST_DECISIONS = 5
 /** Wait after an unexpected error. */
 const UNEXPECTED_RETRY_MS = 1000
 
@@ -208,12 +210,15 @@ export class SyncLoop {
     const { desired } = this.#options
     // The owners that are computed first are first in every table.
     if (isFirst) desired.flushFirst(this.#frontends)
-    while (desired.flush(this.#frontends, TURN_UNITS, startedMs) > 0) await nextTurn()
-    if (isFirst) {
+    for (let decisions = 0; ; decisions++) {
+      while (desired.flush(this.#frontends, TURN_UNITS, startedMs) > 0) await nextTurn()
+      if (!isFirst) break
       // What an earlier process wrote for a missing frontend would be removed.
       while (desired.resume(this.#frontends, new Budget(TURN_UNITS)) > 0) await nextTurn()
-      this.#first = false
-    } else desired.resume(this.#frontends, large, startedMs)
+      if (!desired.hasDecided || decisions === FIRST_DECISIONS) break
+    }
+    if (isFirst) this.#first = false
+    else desired.resume(this.#frontends, large, startedMs)
   }
 
   /**

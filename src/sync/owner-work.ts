@@ -3,7 +3,8 @@
  * withdrawn. A Service may have thousands of frontends, and the event loop must not wait for all of them.
  */
 import { Budget } from '../values/budget.ts'
-import type { Contribution } from '../service/contribution.ts'
+import type { Contribution, Turn } from '../service/contribution.ts'
+import type { Room } from '../service/costs.ts'
 import { claimRank, type Frontend, type FrontendKey } from '../service/frontends.ts'
 import type { OwnedMap } from './owned-map.ts'
 
@@ -18,7 +19,10 @@ interface OwnerWorkOptions {
   /** Creation time of the Service. */
   readonly since: number
   /** Makes the Service's frontends, with undefined where the budget is spent; undefined when the Service was deleted. */
-  readonly frontends: ((budget: Budget) => Generator<Frontend | undefined, Contribution, void>) | undefined
+  readonly frontends: ((turn: Turn) => Generator<Frontend | undefined, Contribution, void>) | undefined
+  readonly room: Room
+  /** Whether its frontends were large: then the work on what they had counts, too. */
+  readonly wasLarge: boolean
   /** The keys that the owner has claimed so far. */
   readonly claimed: readonly FrontendKey[]
   readonly owned: OwnedMap<FrontendKey, Frontend>
@@ -35,7 +39,7 @@ export class OwnerWork {
 
   constructor(options: OwnerWorkOptions) {
     this.#options = options
-    this.#frontends = options.frontends?.(this.#budget)
+    this.#frontends = options.frontends?.({ owner: options.owner, budget: this.#budget, room: options.room })
     this.#isMade = options.frontends === undefined
   }
 
@@ -57,7 +61,7 @@ export class OwnerWork {
    * claim, or as much of what frontends are made from. Calls `onChange` for every key whose winner or winning frontend has changed.
    */
   run(units: number, onChange: (key: FrontendKey) => void): number {
-    const { owner, since, claimed, owned } = this.#options
+    const { owner, since, claimed, owned, wasLarge } = this.#options
     const budget = this.#budget
     budget.renew(units)
     while (!this.#isMade && !budget.spent()) {
@@ -67,14 +71,14 @@ export class OwnerWork {
         this.#isMade = true
       } else if (step.value !== undefined) {
         const { value } = step
-        budget.use(1 + sizeOf(value) + sizeOf(owned.get(value.key)))
+        budget.use(1 + sizeOf(value) + (wasLarge ? sizeOf(owned.get(value.key)) : 0))
         if (owned.claim(value.key, { owner, rank: claimRank(value), since, value })) onChange(value.key)
       }
     }
     for (; this.#isMade && !budget.spent() && this.#checkedCount < claimed.length; this.#checkedCount++) {
       const key = claimed[this.#checkedCount]
       if (key === undefined || this.#contribution?.frontends.has(key) === true) continue
-      budget.use(1 + sizeOf(owned.get(key)))
+      budget.use(1 + (wasLarge ? sizeOf(owned.get(key)) : 0))
       if (owned.withdraw(key, owner)) onChange(key)
     }
     return budget.used

@@ -15,6 +15,8 @@ import {
 import type { EndpointSlice, Service, ServicePortSpec } from '../../src/service/objects.ts'
 import { formatEndpoint } from '../../src/values/address.ts'
 import { AnnotationReader, annotationsText } from '../../src/service/annotations.ts'
+import { type FrontendSettings, frontendsOf } from '../../src/service/contribution.ts'
+import { Budget } from '../../src/values/budget.ts'
 import { anyContributionOf, contributionOf } from '../support/contribution.ts'
 import { endpoint, service, servicePort, slice, slicePort } from '../support/objects.ts'
 
@@ -360,8 +362,8 @@ test('frontendsOf leaves out frontends beyond the limit, external IPs first, and
       subject: 'service demo/web',
       field: 'spec',
       message:
-        '192400 of 202400 frontends are left out: a Service may have 10000 on a node, with as many source ranges and ' +
-        '1000000 real servers at all of them together (kubeIPVS.maxFrontendsPerService)',
+        '192400 of 202400 frontends are left out: a Service may have 10000 on a node, and as many source ranges at all of ' +
+        'them together (kubeIPVS.maxFrontendsPerService)',
     },
   ])
   const few = contributionOf(service, SLICES, NODE, { maxFrontends: 250 })
@@ -415,16 +417,57 @@ test('frontendsOf serves no load-balancer address without all of its source rang
   assert.match(problems[0]?.message ?? '', /^200 of 306 frontends are left out/)
 })
 
-test('frontendsOf bounds the real servers of all frontends together', () => {
+/** What a Service gets that may cost so much. */
+function within(limit: number, service: Service, slices: readonly EndpointSlice[], settings: FrontendSettings = {}) {
+  const asked: number[] = []
+  const room = {
+    allows: (_: string, total: number): boolean => {
+      asked.push(total)
+      return total <= limit
+    },
+  }
+  const making = frontendsOf(service, slices, NODE, settings, { owner: 'demo/web', budget: new Budget(), room })
+  for (;;) {
+    const step = making.next()
+    if (step.done === true) return { ...step.value, asked }
+  }
+}
+const ROOM = { maxFrontends: 10_000, maxCost: () => 5000 }
+
+test('frontendsOf leaves out the first frontend that is not allowed and all that follow, and says what it lacks', () => {
   const wide: EndpointSlice = {
     ...SLICE4,
-    ports: [slicePort({ name: 'http', port: 8080 })],
+    ports: [slicePort({ name: 'http', port: 8080 }), slicePort({ name: 'p1', port: 8080 })],
     endpoints: numbered('10.1', 1000).map((address) => endpoint({ address, nodeName: 'node1' })),
   }
-  const service = { ...SERVICE, externalIps: numbered('198.18', 99) }
-  const { frontends, problems } = contributionOf(service, [wide], NODE, { maxFrontends: 100 })
-  assert.equal(frontends.size, 10)
-  assert.match(problems[0]?.message ?? '', /^90 of 100 frontends are left out/)
+  const service: Service = {
+    ...SERVICE,
+    // The second port has no endpoints.
+    ports: [PORT, ...manyPorts(2)],
+    externalIps: numbered('198.18', 2),
+  }
+  const all = within(Number.POSITIVE_INFINITY, service, [wide], ROOM)
+  assert.deepEqual([all.frontends.size, all.cost, all.shortage], [9, 6015, undefined])
+  assert.deepEqual(all.asked, [1000, 1005, 2005, 3005, 4005, 4010, 4015, 5015, 6015])
+  const { frontends, cost, shortage, problems } = within(3000, service, [wide], ROOM)
+  // An externalIP of the port without endpoints would fit, but it follows one that does not.
+  assert.deepEqual([...frontends.keys()], ['10.20.30.41:80/tcp', '10.20.30.41:1000/tcp', '10.20.30.41:1001/tcp'])
+  assert.deepEqual([cost, shortage], [2005, { frontends: 6, wants: 6015, next: 3005 }])
+  assert.deepEqual(problems, [
+    {
+      code: 'no-room',
+      subject: 'service demo/web',
+      field: 'spec',
+      message:
+        '6 of 9 frontends are left out: the node has room for 5000 real servers (kubeIPVS.maxRealServers), and the Services of ' +
+        'namespace demo have their share of it',
+    },
+  ])
+  const none = within(4, service, [wide], ROOM)
+  assert.deepEqual([none.frontends.size, none.cost, none.shortage?.next], [0, 0, 1000])
+  // A port with more entries than all Services may have is not joined at all.
+  const larger = within(Number.POSITIVE_INFINITY, service, [wide], { ...ROOM, maxCost: () => 999 })
+  assert.deepEqual([larger.frontends.size, larger.shortage?.next, larger.asked], [0, 1000, []])
 })
 
 test('frontendsOf lists a few of many problems and reports their number', () => {

@@ -45,6 +45,7 @@ export function everythingCounted(): ScrapeInput {
       featureGates: () => [{ name: 'WatchListClient', stage: 'BETA', enabled: false }],
       serviceCount: () => 7,
       conflictCount: () => 2,
+      room: () => ({ total: 250, limit: 300_000, leftOut: { services: 2, frontends: 40 } }),
       labelledNodeCount: () => 6,
       choiceCounts: () => new Map([['scheduler', 4]]),
       tables: [

@@ -44,6 +44,12 @@ const REASONS: Readonly<Record<ReasonKind, readonly [severity: FindingSeverity, 
       'The daemon cannot compare this part of the kernel, and changes nothing there.',
       '# the log of the daemon has the error: "Cannot read a table"',
     ],
+    'no-room': [
+      'error',
+      'What is left out is not served on this node. Namespaces that want no more than their share are served completely.',
+      'kube-ipvs status --problems',
+      '# names the Services; kubeIPVS.maxRealServers is the limit, and memory must suffice for a larger one',
+    ],
     problem: ['error', 'It is a problem of the node and not of an object.', 'kube-ipvs status --problems'],
   }
 
