@@ -28,6 +28,11 @@ interface Capped {
   readonly caps: Map<string, number>
 }
 
+interface Lack extends Shortage {
+  /** What it wants besides what it has. */
+  readonly lacks: number
+}
+
 /** By how much a Service may grow: with the next frontend, and altogether. */
 interface Growth {
   readonly owner: string
@@ -45,8 +50,9 @@ export class NodeRoom implements Room {
   readonly #used = new Map<string, number>()
   readonly #usedIn = new Map<string, number>()
   #total = 0
-  /** Services that have not all that they want. */
-  readonly #shortages = new Map<string, Shortage>()
+  /** Services that have not all that they want, and what all of them lack together. */
+  readonly #shortages = new Map<string, Lack>()
+  #lacking = 0
   /** The namespaces that want more than their share; undefined while all have room. */
   #capped: ReadonlyMap<string, Capped> | undefined
   /** Services by age, of namespaces that have wanted more. */
@@ -114,8 +120,10 @@ export class NodeRoom implements Room {
     if (shortage === undefined && this.#shortages.size === 0) return
     const known = this.#shortages.get(owner)
     if (known === undefined && shortage === undefined) return
+    const lacks = shortage === undefined ? 0 : shortage.wants - used
+    this.#lacking += lacks - (known?.lacks ?? 0)
     if (shortage === undefined) this.#shortages.delete(owner)
-    else this.#shortages.set(owner, shortage)
+    else this.#shortages.set(owner, { ...shortage, lacks })
     // Otherwise a Service that cannot get more would be computed without end.
     if (used !== before || known?.wants !== shortage?.wants || known?.next !== shortage?.next) this.#isChanged = true
   }
@@ -169,7 +177,8 @@ export class NodeRoom implements Room {
   #isDue(limit: number, slack: number): boolean {
     if (this.#isChanged || limit !== this.#decidedLimit) return true
     if (this.#total > limit) return this.#total !== this.#decidedTotal
-    return this.#capped !== undefined && this.#total < this.#decidedTotal - slack / 4
+    if (this.#capped === undefined || this.#total === this.#decidedTotal) return false
+    return this.#total < this.#decidedTotal - slack / 4 || this.#total + this.#lacking <= limit
   }
 
   /** What each namespace has and lacks. */
