@@ -40,6 +40,8 @@ interface Growth {
   readonly growth: number
   /** Its namespace wants more than its share. */
   readonly isCapped: boolean
+  /** To compute it again costs little. */
+  readonly isCheap: boolean
 }
 
 const NONE: readonly string[] = []
@@ -50,6 +52,10 @@ export class NodeRoom implements Room {
   readonly #used = new Map<string, number>()
   readonly #usedIn = new Map<string, number>()
   #total = 0
+  /** What the Services had that grow now. */
+  readonly #before = new Map<string, number>()
+  /** Services that may grow by much. */
+  readonly #granted = new Set<string>()
   /** Services that have not all that they want, and what all of them lack together. */
   readonly #shortages = new Map<string, Lack>()
   #lacking = 0
@@ -90,17 +96,25 @@ export class NodeRoom implements Room {
   }
 
   allows(owner: string, total: number): boolean {
-    const growth = total - (this.#used.get(owner) ?? 0)
+    const used = this.#used.get(owner) ?? 0
+    const growth = total - used
     if (growth <= 0 && this.#capped === undefined) return true
-    const may = this.#isWithinShare(owner, total, growth) && (growth <= 0 || this.#total + growth <= this.#most)
-    if (!may && !this.#options.isNeeded(owner)) return false
-    if (growth > 0) this.#add(owner, growth)
+    if (!this.#mayHave(owner, total, used) && !this.#options.isNeeded(owner)) return false
+    if (growth > 0) {
+      if (!this.#before.has(owner)) this.#before.set(owner, used)
+      this.#add(owner, growth)
+    }
     return true
   }
 
-  /** While all have room some of it stays free for those who come later; they get it before the others have left theirs. */
-  get #most(): number {
-    return this.limit * (this.#capped === undefined ? 1 - SLACK : 1 + SLACK)
+  #mayHave(owner: string, total: number, used: number): boolean {
+    const { limit } = this
+    // What is large waits for a decision: what two Services have written and one of them must give back is much work of the kernel.
+    if (total - (this.#before.get(owner) ?? used) > limit * SLACK && !this.#granted.has(owner)) return false
+    if (!this.#isWithinShare(owner, total, total - used)) return false
+    // While all have room some of it stays free for those who come later; they get it before the others have left theirs.
+    const most = limit * (this.#capped === undefined ? 1 - SLACK : 1 + SLACK)
+    return total <= used || this.#total + total - used <= most
   }
 
   #isWithinShare(owner: string, total: number, growth: number): boolean {
@@ -117,6 +131,8 @@ export class NodeRoom implements Room {
   settle(owner: string, used: number, shortage: Shortage | undefined): void {
     const before = this.#used.get(owner) ?? 0
     if (used !== before) this.#add(owner, used - before)
+    this.#before.delete(owner)
+    this.#granted.delete(owner)
     if (shortage === undefined && this.#shortages.size === 0) return
     const known = this.#shortages.get(owner)
     if (known === undefined && shortage === undefined) return
@@ -155,23 +171,21 @@ export class NodeRoom implements Room {
     const wants = this.#wantsIn()
     const share = shareOfEach(wants, limit, limit - slack)
     const tooLarge = this.#cap(wants, share)
-    const may = this.#mayGrow()
-    // Who has less than the share of a namespace has it at once. The others wait until it is worth the work.
-    const within = may.filter(({ isCapped }) => !isCapped)
-    const others = may.filter(({ isCapped }) => isCapped)
-    const isWrong = this.#total + growthOf(within) > limit || growthOf(others) > slack
-    const again = isWrong ? tooLarge : []
+    const again: string[] = []
     let free = limit - this.#total
-    for (const [some, kept] of [
-      [within, 0],
-      [this.#total > limit - 2 * slack ? [] : others, slack],
-    ] as const)
-      for (const { owner, least, growth } of some) {
-        if (least > free - kept) continue
-        again.push(owner)
-        free -= growth
+    let isWrong = free < 0
+    for (const { owner, least, growth, isCapped, isCheap } of this.#mayGrow(slack)) {
+      // Who has less than the share of a namespace has it at once. The others wait until it is worth the work.
+      if (isCapped && !isCheap && growth <= slack && this.#total > limit - 2 * slack) continue
+      if (least > free - (isCapped ? slack : 0)) {
+        isWrong ||= !isCapped || growth > slack
+        continue
       }
-    return again
+      this.#granted.add(owner)
+      again.push(owner)
+      free -= growth
+    }
+    return isWrong ? [...tooLarge, ...again] : again
   }
 
   #isDue(limit: number, slack: number): boolean {
@@ -226,30 +240,29 @@ export class NodeRoom implements Room {
     return sorted
   }
 
-  /** The Services that may have more, those of the smallest namespaces first. */
-  #mayGrow(): readonly Growth[] {
-    const may = []
+  /** The Services that may have more: first those of namespaces that have less than their share, then those of small ones. */
+  #mayGrow(slack: number): readonly Growth[] {
+    const may: (Growth & { readonly usedIn: number })[] = []
     for (const [owner, { wants, next }] of this.#shortages) {
       const namespace = namespaceOf(owner)
       const used = this.#used.get(owner) ?? 0
       const capped = this.#capped?.get(namespace)
       const cap = capped?.caps.get(owner) ?? Number.POSITIVE_INFINITY
       if (next > cap) continue
-      const usedIn = this.#usedIn.get(namespace) ?? 0
+      const all = Math.min(wants, cap)
       may.push({
         owner,
         least: next - used,
-        growth: Math.min(wants, cap) - used,
+        growth: all - used,
         isCapped: capped !== undefined,
-        usedIn,
+        isCheap: all < slack / 8,
+        usedIn: this.#usedIn.get(namespace) ?? 0,
       })
     }
-    return may.sort((a, b) => a.usedIn - b.usedIn || (a.owner < b.owner ? -1 : 1))
+    return may.sort(
+      (a, b) => Number(a.isCapped) - Number(b.isCapped) || a.usedIn - b.usedIn || (a.owner < b.owner ? -1 : 1),
+    )
   }
-}
-
-function growthOf(all: readonly Growth[]): number {
-  return all.reduce((sum, { growth }) => sum + growth, 0)
 }
 
 /** What a namespace may have so that all together have no more than `target`: Infinity where what they want is within the limit. */

@@ -63,6 +63,7 @@ const HEALTHY: NodeFacts = {
       passes: [{ what: 'tables', failed: 0, unreadable: 0 }],
       problems: [],
       problemCount: 0,
+      room: { limit: 300_000, leftOut: { services: 0, frontends: 0 } },
     },
   },
   daemonSilence: '',
