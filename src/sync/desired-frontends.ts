@@ -68,7 +68,7 @@ export class DesiredFrontends {
     this.#settings = { clusterIpOwner: (address) => this.#clusterIps.owner(address), ...settings }
     this.room = new NodeRoom({
       limit: settings.maxCost ?? (() => Number.POSITIVE_INFINITY),
-      servicesIn: (namespace) => this.#servicesIn(namespace),
+      services: () => this.#ages(),
       isNeeded: (owner) => this.#isNeededFirst(owner),
     })
   }
@@ -103,30 +103,30 @@ export class DesiredFrontends {
   flush(listener: FrontendListener, units: number, nowMs = Number.POSITIVE_INFINITY): number {
     const isAll = units === Number.POSITIVE_INFINITY
     for (let decisions = 0; ; decisions++) {
-      const left = this.#flush(this.#dirty.inOrder(this.#waits(nowMs)), listener, units)
+      const left = this.#flush(this.#dirty.inOrder(this.#waits(nowMs)), listener, units, nowMs)
       if (!isAll || this.#decided.size === 0 || decisions === MAX_DECISIONS) return left
     }
   }
 
   /** As `flush`, but three quarters of the work go to the owners that became dirty last, and a quarter to the oldest. */
   flushPortion(listener: FrontendListener, units: number, nowMs = Number.POSITIVE_INFINITY): number {
-    return this.#flush(this.#dirty.fromBothEnds(this.#waits(nowMs)), listener, units)
+    return this.#flush(this.#dirty.fromBothEnds(this.#waits(nowMs)), listener, units, nowMs)
   }
 
-  #flush(owners: Iterable<string>, listener: FrontendListener, units: number): number {
+  #flush(owners: Iterable<string>, listener: FrontendListener, units: number, nowMs: number): number {
     const share = units === Number.POSITIVE_INFINITY ? units : OWNER_UNITS
     let left = units
     for (const owner of owners) {
       if (left <= 0) return this.#dirty.size
       left -= 1 + this.#begin(owner, share, listener)
     }
-    this.#decide()
+    this.#decide(nowMs)
     return 0
   }
 
   /** Owners that may have more of the node, or must have less, become dirty. */
-  #decide(): void {
-    for (const owner of this.room.decide()) {
+  #decide(nowMs: number): void {
+    for (const owner of this.room.decide(nowMs)) {
       this.#dirty.add(owner)
       this.#decided.add(owner)
     }
@@ -154,7 +154,7 @@ export class DesiredFrontends {
       this.#large.delete(owner)
       budget.use(this.#run(work, Math.min(budget.left, OWNER_UNITS), listener))
     }
-    this.#decide()
+    this.#decide(nowMs)
     return this.#large.size
   }
 
@@ -168,6 +168,8 @@ export class DesiredFrontends {
     const times = Array.from(this.#large.keys(), (owner) => this.shares.restsUntilMs(owner))
     for (const [owner, endMs] of this.shares.resting()) if (this.#dirty.has(owner)) times.push(endMs)
     for (const owner of this.#decided) if (!this.#large.has(owner)) times.push(this.shares.restsUntilMs(owner))
+    const { nextDecisionMs } = this.room
+    if (nextDecisionMs !== undefined) times.push(nextDecisionMs)
     return times.length === 0 ? undefined : Math.min(...times)
   }
 
@@ -268,9 +270,8 @@ export class DesiredFrontends {
     for (const concerned of this.#clusterIps.changed(owner, before, service)) this.#dirty.add(concerned)
   }
 
-  *#servicesIn(namespace: string): Generator<{ readonly owner: string; readonly since: number }, void, void> {
-    for (const [owner, service] of this.#services)
-      if (service.namespace === namespace) yield { owner, since: service.createdAtMs }
+  *#ages(): Generator<{ readonly owner: string; readonly since: number }, void, void> {
+    for (const [owner, { createdAtMs }] of this.#services) yield { owner, since: createdAtMs }
   }
 
   #isNeededFirst(owner: string): boolean {
@@ -316,7 +317,7 @@ export class DesiredFrontends {
     } else {
       if (contribution.reads === READS_LOCAL_ADDRESSES) this.#reads.delete(owner)
       else this.#reads.set(owner, contribution.reads)
-      this.#claimed.set(owner, Array.from(contribution.frontends.keys()))
+      this.#claimed.set(owner, work.claims)
     }
     const { cost = 0, shortage } = contribution ?? {}
     this.room.settle(owner, cost, shortage)
@@ -325,7 +326,8 @@ export class DesiredFrontends {
     const choices = contribution?.choices ?? NO_CHOICES
     if (choices === NO_CHOICES) this.#choices.delete(owner)
     else this.#choices.set(owner, choices)
-    this.#report(owner, contribution?.problems ?? NO_PROBLEMS, listener)
+    // It is computed again after the decision.
+    if (!this.room.isUndecided(owner)) this.#report(owner, contribution?.problems ?? NO_PROBLEMS, listener)
     return done
   }
 

@@ -210,8 +210,10 @@ export class SyncLoop {
     const { desired } = this.#options
     // The owners that are computed first are first in every table.
     if (isFirst) desired.flushFirst(this.#frontends)
+    // Nothing rests before the first pass.
+    const nowMs = isFirst ? Number.POSITIVE_INFINITY : startedMs
     for (let decisions = 0; ; decisions++) {
-      while (desired.flush(this.#frontends, TURN_UNITS, startedMs) > 0) await nextTurn()
+      while (desired.flush(this.#frontends, TURN_UNITS, nowMs) > 0) await nextTurn()
       if (!isFirst) break
       // What an earlier process wrote for a missing frontend would be removed.
       while (desired.resume(this.#frontends, new Budget(TURN_UNITS)) > 0) await nextTurn()

@@ -1,48 +1,22 @@
 /**
- * How much of the node the Services have, and how much each may have. The measure is `src/service/costs.ts`. As long as all have room
- * there is nothing to decide. Otherwise namespaces share the room: one that needs less than its share has all that it needs, and what it
- * leaves is shared by the others. Within a namespace the oldest Services come first, and of a Service its first frontends. So no
- * namespace loses what it has within its share because another one grows.
- *
- * A decision stays until it is wrong by more than a part of the room, or Services would take turns.
+ * How much of the node the Services have, and how much each may have. The measure is `src/service/costs.ts`, and `src/sync/room-division.ts`
+ * decides when it does not suffice. While all have room, a change costs a few additions. A Service that may not have what it
+ * wants keeps what it has until the next decision.
  */
 import type { Room, Shortage } from '../service/costs.ts'
-
-/** The part of the room by which shares may be wrong, and which is left free where they are decided. */
-const SLACK = 1 / 32
+import { divideRoom, type Member, type NamespaceUse, SLACK, UNLIMITED } from './room-division.ts'
 
 export interface NodeRoomOptions {
   /** What all Services together may have. */
   readonly limit: () => number
-  /** The Services of a namespace, in any order. */
-  readonly servicesIn: (namespace: string) => Iterable<{ readonly owner: string; readonly since: number }>
+  /** Every Service, in any order. Read when a namespace wants more than its share. */
+  readonly services: () => Iterable<{ readonly owner: string; readonly since: number }>
   /** Whether a Service has all that it wants in any case. */
   readonly isNeeded: (owner: string) => boolean
 }
 
-/** A namespace that wants more than its share. */
-interface Capped {
-  /** What its Services leave of the share. */
-  rest: number
-  /** What a Service may have that wants more, or must have less. The others may grow by the rest. */
-  readonly caps: Map<string, number>
-}
-
-interface Lack extends Shortage {
-  /** What it wants besides what it has. */
-  readonly lacks: number
-}
-
-/** By how much a Service may grow: with the next frontend, and altogether. */
-interface Growth {
-  readonly owner: string
-  readonly least: number
-  readonly growth: number
-  /** Its namespace wants more than its share. */
-  readonly isCapped: boolean
-  /** To compute it again costs little. */
-  readonly isCheap: boolean
-}
+/** After a decision none is made for this time for each Service and namespace that was looked at, so that they take a few percent of the time. */
+const REST_MS = 0.02
 
 const NONE: readonly string[] = []
 
@@ -54,20 +28,24 @@ export class NodeRoom implements Room {
   #total = 0
   /** What the Services had that grow now. */
   readonly #before = new Map<string, number>()
-  /** Services that may grow by much. */
-  readonly #granted = new Set<string>()
-  /** Services that have not all that they want, and what all of them lack together. */
-  readonly #shortages = new Map<string, Lack>()
-  #lacking = 0
-  /** The namespaces that want more than their share; undefined while all have room. */
-  #capped: ReadonlyMap<string, Capped> | undefined
-  /** Services by age, of namespaces that have wanted more. */
-  readonly #byAge = new Map<string, readonly string[]>()
-  /** A shortage has changed since the last decision. */
-  #isChanged = false
-  /** As of the last decision. */
-  #decidedTotal = 0
+  /** Services that have not all that they want, and what all of them lack. */
+  readonly #shortages = new Map<string, Shortage>()
+  #frontendsLeftOut = 0
+  /** Services that are refused something, although no decision has said so, while they are computed. */
+  readonly #refused = new Set<string>()
+  /** The same when they were computed. */
+  readonly #undecided = new Set<string>()
+  /** The last decision. */
+  #share = UNLIMITED
+  #caps = new Map<string, number>()
   #decidedLimit = Number.NaN
+  /** The Services of namespaces that want more than their share, in their order. */
+  readonly #orders = new Map<string, readonly string[]>()
+  /** Something has changed since the last decision. */
+  #isChanged = false
+  /** Services and namespaces that the decision has looked at. */
+  #looked = 0
+  #restsUntilMs = 0
 
   constructor(options: NodeRoomOptions) {
     this.#options = options
@@ -90,63 +68,66 @@ export class NodeRoom implements Room {
 
   /** Services that have not all that they want, and their frontends that are left out. */
   get leftOut(): { readonly services: number; readonly frontends: number } {
-    let frontends = 0
-    for (const shortage of this.#shortages.values()) frontends += shortage.frontends
-    return { services: this.#shortages.size, frontends }
+    return { services: this.#shortages.size, frontends: this.#frontendsLeftOut }
   }
 
   allows(owner: string, total: number): boolean {
     const used = this.#used.get(owner) ?? 0
-    const growth = total - used
-    if (growth <= 0 && this.#capped === undefined) return true
-    if (!this.#mayHave(owner, total, used) && !this.#options.isNeeded(owner)) return false
-    if (growth > 0) {
+    if (!this.#mayHave(owner, total, used) && !this.#options.isNeeded(owner)) {
+      if (!this.#caps.has(owner)) this.#refused.add(owner)
+      return false
+    }
+    if (total > used) {
       if (!this.#before.has(owner)) this.#before.set(owner, used)
-      this.#add(owner, growth)
+      this.#add(owner, total - used)
     }
     return true
   }
 
   #mayHave(owner: string, total: number, used: number): boolean {
-    const { limit } = this
+    const cap = this.#caps.get(owner)
+    if (cap !== undefined && total > cap) return false
+    const growth = total - used
+    if (growth <= 0) return true
+    const slack = this.limit * SLACK
+    if (this.#total + growth > this.limit + slack) return false
+    if (cap !== undefined) return true
     // What is large waits for a decision: what two Services have written and one of them must give back is much work of the kernel.
-    if (total - (this.#before.get(owner) ?? used) > limit * SLACK && !this.#granted.has(owner)) return false
-    if (!this.#isWithinShare(owner, total, total - used)) return false
-    // While all have room some of it stays free for those who come later; they get it before the others have left theirs.
-    const most = limit * (this.#capped === undefined ? 1 - SLACK : 1 + SLACK)
-    return total <= used || this.#total + total - used <= most
+    const before = this.#before.get(owner) ?? used
+    if (total - before > slack) return false
+    const { toGrow, toKeep } = this.#share
+    return (this.#usedIn.get(namespaceOf(owner)) ?? 0) + growth <= (before === 0 ? toGrow : toKeep)
   }
 
-  #isWithinShare(owner: string, total: number, growth: number): boolean {
-    const capped = this.#capped?.get(namespaceOf(owner))
-    if (capped === undefined) return true
-    const cap = capped.caps.get(owner)
-    if (cap !== undefined) return total <= cap
-    if (growth > capped.rest) return false
-    if (growth > 0) capped.rest -= growth
-    return true
+  /** Whether a Service was refused something that it keeps until the next decision, if it has it. */
+  isUndecided(owner: string): boolean {
+    return this.#refused.has(owner) || this.#undecided.has(owner)
   }
 
-  /** A Service was computed: what it has, 0 if it is gone, and what it lacks. */
-  settle(owner: string, used: number, shortage: Shortage | undefined): void {
-    const before = this.#used.get(owner) ?? 0
-    if (used !== before) this.#add(owner, used - before)
+  /** A Service was computed: what it costs, 0 if it is gone, and what it lacks. */
+  settle(owner: string, cost: number, shortage: Shortage | undefined): void {
+    const isUndecided = this.#refused.delete(owner) && shortage !== undefined
+    if (isUndecided && !this.#undecided.has(owner)) {
+      this.#undecided.add(owner)
+      this.#isChanged = true
+    }
+    if (!isUndecided) this.#undecided.delete(owner)
+    if (shortage === undefined) this.#caps.delete(owner)
+    const there = this.#used.get(owner) ?? 0
+    const used = isUndecided ? there : cost
+    if (used !== there) this.#add(owner, used - there)
+    const before = this.#before.get(owner) ?? there
     this.#before.delete(owner)
-    this.#granted.delete(owner)
-    if (shortage === undefined && this.#shortages.size === 0) return
     const known = this.#shortages.get(owner)
-    if (known === undefined && shortage === undefined) return
-    const lacks = shortage === undefined ? 0 : shortage.wants - used
-    this.#lacking += lacks - (known?.lacks ?? 0)
-    if (shortage === undefined) this.#shortages.delete(owner)
-    else this.#shortages.set(owner, { ...shortage, lacks })
-    // Otherwise a Service that cannot get more would be computed without end.
+    this.#frontendsLeftOut += (shortage?.frontends ?? 0) - (known?.frontends ?? 0)
+    if (shortage !== undefined) this.#shortages.set(owner, shortage)
+    else if (known !== undefined) this.#shortages.delete(owner)
     if (used !== before || known?.wants !== shortage?.wants || known?.next !== shortage?.next) this.#isChanged = true
   }
 
   /** A Service of this namespace is new, gone, or has another age. */
   servicesChanged(namespace: string): void {
-    this.#byAge.delete(namespace)
+    this.#orders.delete(namespace)
   }
 
   #add(owner: string, more: number): void {
@@ -155,127 +136,102 @@ export class NodeRoom implements Room {
     addTo(this.#usedIn, namespaceOf(owner), more)
   }
 
+  /** When the next decision may be made; undefined when none is due. */
+  get nextDecisionMs(): number | undefined {
+    return this.#isDue ? this.#restsUntilMs : undefined
+  }
+
+  get #isDue(): boolean {
+    if (this.#decidedLimit !== this.limit) return true
+    const isShort = this.#share !== UNLIMITED || this.#shortages.size > 0 || this.#total > this.limit
+    return this.#isChanged && isShort
+  }
+
   /**
    * The Services that have to be computed again, because they may have more or must have less. Costs nothing while all have room, and
    * otherwise a walk over the namespaces, and over the Services of those that want more than their share, if something has changed.
    */
-  decide(): readonly string[] {
+  decide(nowMs: number): readonly string[] {
+    if (!this.#isDue || nowMs < this.#restsUntilMs) return NONE
     const { limit } = this
-    const slack = limit * SLACK
-    if (!this.#isDue(limit, slack)) return NONE
-    this.#isChanged = false
-    this.#decidedTotal = this.#total
-    this.#decidedLimit = limit
-    this.#capped = undefined
-    if (this.#shortages.size === 0 && this.#total <= limit) return NONE
-    const wants = this.#wantsIn()
-    const share = shareOfEach(wants, limit, limit - slack)
-    const tooLarge = this.#cap(wants, share)
-    const again: string[] = []
-    let free = limit - this.#total
-    let isWrong = free < 0
-    for (const { owner, least, growth, isCapped, isCheap } of this.#mayGrow(slack)) {
-      // Who has less than the share of a namespace has it at once. The others wait until it is worth the work.
-      if (isCapped && !isCheap && growth <= slack && this.#total > limit - 2 * slack) continue
-      if (least > free - (isCapped ? slack : 0)) {
-        isWrong ||= !isCapped || growth > slack
-        continue
+    this.#looked = this.#usedIn.size + this.#shortages.size
+    const { share, caps, changed, waiting } = divideRoom({
+      limit,
+      total: this.#total,
+      undecided: this.#undecided,
+      wasShort: this.#share !== UNLIMITED,
+      namespaces: this.#namespaces(),
+      membersOf: (namespace) => {
+        const members = this.#orderOf(namespace).map((owner) => this.#member(owner))
+        this.#looked += members.length
+        return members
+      },
+    })
+    const again = new Set(changed)
+    for (const owner of this.#undecided)
+      if (!waiting.has(owner)) {
+        this.#undecided.delete(owner)
+        again.add(owner)
       }
-      this.#granted.add(owner)
-      again.push(owner)
-      free -= growth
+    this.#isChanged = false
+    this.#decidedLimit = limit
+    this.#share = share
+    this.#caps = caps
+    if (share === UNLIMITED) this.#orders.clear()
+    if (nowMs !== Number.POSITIVE_INFINITY) this.#restsUntilMs = nowMs + this.#looked * REST_MS
+    return Array.from(again)
+  }
+
+  #member(owner: string): Member {
+    const isNeeded = this.#options.isNeeded(owner)
+    return { owner, used: this.#used.get(owner) ?? 0, shortage: this.#shortages.get(owner), isNeeded }
+  }
+
+  #namespaces(): ReadonlyMap<string, NamespaceUse> {
+    const all = new Map<string, { used: number; wants: number; short: Member[] }>()
+    for (const [name, used] of this.#usedIn) all.set(name, { used, wants: used, short: [] })
+    for (const [owner, shortage] of this.#shortages) {
+      const name = namespaceOf(owner)
+      const member = this.#member(owner)
+      const there = all.get(name)
+      const lacks = Math.max(0, shortage.wants - member.used)
+      if (there === undefined) all.set(name, { used: 0, wants: lacks, short: [member] })
+      else {
+        there.wants += lacks
+        there.short.push(member)
+      }
     }
-    return isWrong ? [...tooLarge, ...again] : again
+    return all
   }
 
-  #isDue(limit: number, slack: number): boolean {
-    if (this.#isChanged || limit !== this.#decidedLimit) return true
-    if (this.#total > limit) return this.#total !== this.#decidedTotal
-    if (this.#capped === undefined || this.#total === this.#decidedTotal) return false
-    return this.#total < this.#decidedTotal - slack / 4 || this.#total + this.#lacking <= limit
+  /** The Services of a namespace, those in front that come first. */
+  #orderOf(namespace: string): readonly string[] {
+    if (!this.#orders.has(namespace)) this.#sortAll()
+    return this.#orders.get(namespace) ?? NONE
   }
 
-  /** What each namespace has and lacks. */
-  #wantsIn(): ReadonlyMap<string, number> {
-    const wants = new Map(this.#usedIn)
-    for (const [owner, shortage] of this.#shortages)
-      addTo(wants, namespaceOf(owner), shortage.wants - (this.#used.get(owner) ?? 0))
-    return wants
-  }
-
-  /** Divides the share of each namespace that wants more. Returns the Services that have too much. */
-  #cap(wants: ReadonlyMap<string, number>, share: number): string[] {
-    const capped = new Map<string, Capped>()
-    const tooLarge: string[] = []
-    this.#capped = capped
-    for (const [namespace, wanted] of wants)
-      if (wanted > share) capped.set(namespace, this.#divide(namespace, share, tooLarge))
-    return tooLarge
-  }
-
-  /** Divides a share among the Services of a namespace, the oldest first. */
-  #divide(namespace: string, share: number, tooLarge: string[]): Capped {
-    const caps = new Map<string, number>()
-    let rest = share
-    for (const owner of this.#oldestFirst(namespace)) {
-      const used = this.#used.get(owner) ?? 0
-      const shortage = this.#shortages.get(owner)
-      const isNeeded = this.#options.isNeeded(owner)
-      if (!isNeeded && (shortage !== undefined || used > rest)) caps.set(owner, rest)
-      if (!isNeeded && used > rest) tooLarge.push(owner)
-      // What the first frontend that it lacks does not fit into is left to younger ones.
-      const wants = shortage !== undefined && shortage.next <= rest ? shortage.wants : used
-      rest -= Math.min(wants, rest)
+  /** Sorts every namespace at once: to find the Services of one takes a walk over all. */
+  #sortAll(): void {
+    const all = new Map<string, { readonly owner: string; readonly since: number; readonly isNeeded: boolean }[]>()
+    for (const { owner, since } of this.#options.services()) {
+      this.#looked++
+      const name = namespaceOf(owner)
+      if (this.#orders.has(name)) continue
+      const member = { owner, since, isNeeded: this.#options.isNeeded(owner) }
+      const there = all.get(name)
+      if (there === undefined) all.set(name, [member])
+      else there.push(member)
     }
-    return { rest, caps }
-  }
-
-  #oldestFirst(namespace: string): readonly string[] {
-    const known = this.#byAge.get(namespace)
-    if (known !== undefined) return known
-    const services = Array.from(this.#options.servicesIn(namespace))
-    services.sort((a, b) => a.since - b.since || (a.owner < b.owner ? -1 : 1))
-    const sorted = services.map(({ owner }) => owner)
-    this.#byAge.set(namespace, sorted)
-    return sorted
-  }
-
-  /** The Services that may have more: first those of namespaces that have less than their share, then those of small ones. */
-  #mayGrow(slack: number): readonly Growth[] {
-    const may: (Growth & { readonly usedIn: number })[] = []
-    for (const [owner, { wants, next }] of this.#shortages) {
-      const namespace = namespaceOf(owner)
-      const used = this.#used.get(owner) ?? 0
-      const capped = this.#capped?.get(namespace)
-      const cap = capped?.caps.get(owner) ?? Number.POSITIVE_INFINITY
-      if (next > cap) continue
-      const all = Math.min(wants, cap)
-      may.push({
-        owner,
-        least: next - used,
-        growth: all - used,
-        isCapped: capped !== undefined,
-        isCheap: all < slack / 8,
-        usedIn: this.#usedIn.get(namespace) ?? 0,
-      })
+    for (const [name, members] of all) {
+      members.sort(
+        (a, b) => Number(b.isNeeded) - Number(a.isNeeded) || a.since - b.since || (a.owner < b.owner ? -1 : 1),
+      )
+      this.#orders.set(
+        name,
+        members.map(({ owner }) => owner),
+      )
     }
-    return may.sort(
-      (a, b) => Number(a.isCapped) - Number(b.isCapped) || a.usedIn - b.usedIn || (a.owner < b.owner ? -1 : 1),
-    )
   }
-}
-
-/** What a namespace may have so that all together have no more than `target`: Infinity where what they want is within the limit. */
-function shareOfEach(wants: ReadonlyMap<string, number>, limit: number, target: number): number {
-  const sorted = Float64Array.from(wants.values()).sort()
-  let left = target
-  if (sorted.reduce((sum, one) => sum + one, 0) <= limit) return Number.POSITIVE_INFINITY
-  for (const [index, one] of sorted.entries()) {
-    const share = left / (sorted.length - index)
-    if (one > share) return share
-    left -= one
-  }
-  return Number.POSITIVE_INFINITY
 }
 
 /** The namespace of an owner (`namespace/name`). */

@@ -4,8 +4,8 @@
  */
 import { Budget } from '../values/budget.ts'
 import type { Contribution, Turn } from '../service/contribution.ts'
-import type { Room } from '../service/costs.ts'
 import { claimRank, type Frontend, type FrontendKey } from '../service/frontends.ts'
+import type { NodeRoom } from './node-room.ts'
 import type { OwnedMap } from './owned-map.ts'
 
 /** This many endpoints, or source ranges, of a frontend cost about as much as one more frontend. */
@@ -20,7 +20,7 @@ interface OwnerWorkOptions {
   readonly since: number
   /** Makes the Service's frontends, with undefined where the budget is spent; undefined when the Service was deleted. */
   readonly frontends: ((turn: Turn) => Generator<Frontend | undefined, Contribution, void>) | undefined
-  readonly room: Room
+  readonly room: Pick<NodeRoom, 'allows' | 'isUndecided'>
   /** Whether its frontends were large: then the work on what they had counts, too. */
   readonly wasLarge: boolean
   /** The keys that the owner has claimed so far. */
@@ -36,6 +36,8 @@ export class OwnerWork {
   #isMade: boolean
   /** How many of the earlier claims have been checked. */
   #checkedCount = 0
+  /** Earlier claims that stay until it is decided whether there is room for them. */
+  readonly #kept: FrontendKey[] = []
 
   constructor(options: OwnerWorkOptions) {
     this.#options = options
@@ -52,6 +54,12 @@ export class OwnerWork {
     return this.#contribution
   }
 
+  /** What the owner claims now; known when the work is done. */
+  get claims(): readonly FrontendKey[] {
+    const made = Array.from(this.#contribution?.frontends.keys() ?? [])
+    return this.#kept.length === 0 ? made : [...made, ...this.#kept]
+  }
+
   get isDone(): boolean {
     return this.#isMade && this.#checkedCount >= this.#options.claimed.length
   }
@@ -61,7 +69,7 @@ export class OwnerWork {
    * claim, or as much of what frontends are made from. Calls `onChange` for every key whose winner or winning frontend has changed.
    */
   run(units: number, onChange: (key: FrontendKey) => void): number {
-    const { owner, since, claimed, owned, wasLarge } = this.#options
+    const { owner, since, claimed, owned, room, wasLarge } = this.#options
     const budget = this.#budget
     budget.renew(units)
     while (!this.#isMade && !budget.spent()) {
@@ -75,9 +83,14 @@ export class OwnerWork {
         if (owned.claim(value.key, { owner, rank: claimRank(value), since, value })) onChange(value.key)
       }
     }
+    const isUndecided = this.#contribution?.shortage !== undefined && room.isUndecided(owner)
     for (; this.#isMade && !budget.spent() && this.#checkedCount < claimed.length; this.#checkedCount++) {
       const key = claimed[this.#checkedCount]
       if (key === undefined || this.#contribution?.frontends.has(key) === true) continue
+      if (isUndecided) {
+        this.#kept.push(key)
+        continue
+      }
       budget.use(1 + (wasLarge ? sizeOf(owned.get(key)) : 0))
       if (owned.withdraw(key, owner)) onChange(key)
     }
