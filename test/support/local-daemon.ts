@@ -29,7 +29,7 @@ export function inspectedOf(
   more: Partial<Inspected> = {},
   drains: readonly CurrentDrain[] = [],
 ): Inspected {
-  const desired = new DesiredFrontends(NODE)
+  const desired = new DesiredFrontends(NODE, { maxCost: () => 300_000 })
   const problems = new ProblemLog(silentLog)
   for (const change of changes) desired.apply(change)
   desired.flush(
