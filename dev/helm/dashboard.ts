@@ -92,6 +92,16 @@ const ROWS: Readonly<Record<string, readonly Panel[]>> = {
         ['kubeipvs_conflicts{JOB} > 0', '{{node}} conflicts'],
       ],
     },
+    {
+      title: 'Room of the nodes',
+      description: 'What Services take of kubeIPVS.maxRealServers, and addresses and ports that are left out.',
+      unit: 'short',
+      queries: [
+        ['max(kubeipvs_room_used{JOB})', 'used'],
+        ['min(kubeipvs_room_limit{JOB})', 'limit'],
+        ['kubeipvs_frontends_left_out{JOB} > 0', '{{node}} left out'],
+      ],
+    },
   ],
   Traffic: [
     {

@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { KubeProxyConfiguration } from '../config/types.ts'
-import { annotationWithoutEffect, fellBack, modeIsDefault, proxyStarting } from '../events/event-objects.ts'
+import { problemOfService, fellBack, modeIsDefault, proxyStarting } from '../events/event-objects.ts'
 import type { Events } from '../events/event-recorder.ts'
 import type { LocalCounts } from '../metrics/local-counts.ts'
 import { RequestCounts } from '../metrics/request-counts.ts'
@@ -218,7 +218,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
   const inForce = { configuration: options.configuration }
   const configuration = (): KubeProxyConfiguration => inForce.configuration
   const problems = new ProblemLog(log, (problem) => {
-    const occurrence = annotationWithoutEffect(problem)
+    const occurrence = problemOfService(problem)
     if (occurrence !== undefined) serviceEvents?.record(occurrence)
   })
   const abort = new AbortController()

@@ -103,18 +103,22 @@ export function healthCheckFailed(
 }
 
 /** The codes of problems that are Events of their Service. */
-const ANNOTATION_REASONS: Readonly<Record<string, string>> = {
-  'invalid-annotation': 'InvalidAnnotation',
-  'scheduler-missing': 'SchedulerMissing',
+const SERVICE_PROBLEMS: Readonly<Record<string, { readonly reason: string; readonly action: string }>> = {
+  'invalid-annotation': { reason: 'InvalidAnnotation', action: 'ReadAnnotations' },
+  'scheduler-missing': { reason: 'SchedulerMissing', action: 'ReadAnnotations' },
+  'no-room': { reason: 'NoRoom', action: 'ShareRoom' },
 }
 
-/** An annotation of a Service has no effect; undefined: the problem is about something else. kube-proxy has no such Event. */
-export function annotationWithoutEffect({ code, subject, field = '', message }: Problem): Occurrence | undefined {
-  const reason = Object.hasOwn(ANNOTATION_REASONS, code) ? ANNOTATION_REASONS[code] : undefined
+/**
+ * An annotation of a Service has no effect, or the Service is not served completely; undefined: the problem is about something else, or
+ * about what only one node sees. kube-proxy has no such Event.
+ */
+export function problemOfService({ code, subject, field = '', message }: Problem): Occurrence | undefined {
+  const known = Object.hasOwn(SERVICE_PROBLEMS, code) ? SERVICE_PROBLEMS[code] : undefined
   const [, namespace, name] = /^service ([^/]+)\/(.+)$/.exec(subject) ?? []
-  if (reason === undefined || namespace === undefined || name === undefined) return undefined
+  if (known === undefined || namespace === undefined || name === undefined) return undefined
   const regarding = { kind: 'Service', namespace, name, apiVersion: 'v1' }
-  return { regarding, type: 'Warning', reason, action: 'ReadAnnotations', note: `${field}: ${message}` }
+  return { regarding, type: 'Warning', ...known, note: `${field}: ${message}` }
 }
 
 /**

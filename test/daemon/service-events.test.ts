@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { it, type TestContext } from 'node:test'
 import { ApiServer } from '../../dev/api-server/server.ts'
 import { ServiceEvents } from '../../src/daemon/service-events.ts'
-import { annotationWithoutEffect, type Occurrence, proxyStarting } from '../../src/events/event-objects.ts'
+import { problemOfService, type Occurrence, proxyStarting } from '../../src/events/event-objects.ts'
 import { EventRecorder } from '../../src/events/event-recorder.ts'
 import { REPORTERS } from '../../src/events/reporters.ts'
 import { ApiClient } from '../../src/watch/api/api-client.ts'
@@ -13,7 +13,7 @@ import { recordingLog } from '../support/recording-log.ts'
 const NODES = Array.from({ length: 60 }, (_, index) => `node${index}`)
 
 function wrong(name: string): Occurrence {
-  const occurrence = annotationWithoutEffect({
+  const occurrence = problemOfService({
     code: 'invalid-annotation',
     subject: `service demo/${name}`,
     field: 'metadata.annotations[kube-ipvs.io/scheduler]',
