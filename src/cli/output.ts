@@ -52,6 +52,16 @@ export function isErrorTerminal(): boolean {
   return process.stderr.isTTY
 }
 
+/** Resolves when all that was printed has left, or when nobody reads it any more. A pipe takes 64 KiB at once, and the rest as it is read. */
+export async function outputWritten(): Promise<void> {
+  for (const stream of [process.stdout, process.stderr])
+    if (stream.writableLength > 0)
+      await new Promise<void>((resolve) => {
+        stream.once('error', () => resolve())
+        stream.write('', () => resolve())
+      })
+}
+
 /** Calls `listener` when nobody reads standard output any more. */
 export function onOutputGone(listener: () => void): void {
   process.stdout.on('error', listener)
