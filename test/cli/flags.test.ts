@@ -47,6 +47,7 @@ test('parseCommandLine reads flags as pflag does', () => {
     ],
     [['--allow-protected-external-ips'], 'run', { 'kubeIPVS.allowProtectedExternalIPs': true }],
     [['--max-frontends-per-service=20'], 'run', { 'kubeIPVS.maxFrontendsPerService': 20 }],
+    [['--max-real-servers=500000'], 'run', { 'kubeIPVS.maxRealServers': 500_000 }],
     [['--feature-gates=A=true, B = 0', '--feature-gates=A=f'], 'run', { featureGates: { A: false, B: false } }],
     [
       ['--vmodule=a=1,b*=2'],

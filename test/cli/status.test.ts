@@ -230,6 +230,12 @@ test('verdictOf says whether the node is fine, why not, and what it does not kno
       false,
       /^2 operations of the last pass over the rules of IPv6 failed; 1 table of the kernel/,
     ],
+    [
+      from({ room: { used: 90, limit: 100, leftOut: { services: 1, frontends: 3 } } }),
+      false,
+      /^the room for 100 real servers \(kubeIPVS\.maxRealServers\) does not suffice: 3 frontends of 1 Service left out$/,
+    ],
+    [from({ room: { used: 100, limit: 100, leftOut: { services: 0, frontends: 0 } } }), true, /^$/],
     [from({ problems: [NO_MATCH] }), false, /^module xt_statistic: no\\x1b\[2Jmatch$/],
     [
       from({ problems: Array.from({ length: 5 }, () => NO_MATCH) }),
@@ -284,6 +290,21 @@ test('statusText begins with the verdict in its colour', () => {
   assert.equal(first(KNOWN), '<green>This node is fine: ipvs mode, 1 Service, 2 addresses')
   assert.match(first({ ...KNOWN, device: null }) ?? '', /^<red>This node is not fine: kube-ipvs0 /)
   assert.match(first({ ...IPVS_MODE, processes: [{ pid: 1, name: 'x' }] }) ?? '', /^<yellow>Cannot tell /)
+})
+
+test('statusText tells how much room is left when it is little', () => {
+  const room = (used: number, services: number): string | undefined =>
+    row(
+      { ...KNOWN, daemon: { ...DAEMON, room: { used, limit: 100, leftOut: { services, frontends: 2 * services } } } },
+      'room',
+    )
+  assert.equal(row(KNOWN, 'room'), undefined)
+  assert.equal(room(79, 0), undefined)
+  assert.equal(room(80, 0), '80 of 100 real servers (kubeIPVS.maxRealServers)')
+  assert.equal(
+    room(70, 3),
+    '70 of 100 real servers (kubeIPVS.maxRealServers); 6 frontends of 3 Services left out: --problems names them',
+  )
 })
 
 test('statusText tells what the daemon knows', () => {

@@ -107,8 +107,8 @@ test('loadConfiguration reports the line, the field and the probably intended na
       'config-unknown-field c.yaml:3 kubeIPVS.drainDedline: unknown field, ignored (did you mean drainDeadline?)',
     ],
     [
-      `${HEAD}kubeIPVS: {drainDeadline: -5s, allowedExternalIPs: [foo], allowedLoadBalancerIPs: [1.2.3.4], maxFrontendsPerService: 0, serviceMetricsLimit: -1}\n`,
-      'config-invalid c.yaml -: failed validate: [KubeProxyConfiguration.kubeIPVS.drainDeadline: Invalid value: "-5s": must be greater than or equal to 0, KubeProxyConfiguration.kubeIPVS.serviceMetricsLimit: Invalid value: -1: must be greater than or equal to 0, KubeProxyConfiguration.kubeIPVS.maxFrontendsPerService: Invalid value: 0: must be greater than 0, KubeProxyConfiguration.kubeIPVS.allowedExternalIPs[0]: Invalid value: "foo": must be a valid CIDR, KubeProxyConfiguration.kubeIPVS.allowedLoadBalancerIPs[0]: Invalid value: "1.2.3.4": must be a valid CIDR]',
+      `${HEAD}kubeIPVS: {drainDeadline: -5s, allowedExternalIPs: [foo], allowedLoadBalancerIPs: [1.2.3.4], maxFrontendsPerService: 0, maxRealServers: 0, serviceMetricsLimit: -1}\n`,
+      'config-invalid c.yaml -: failed validate: [KubeProxyConfiguration.kubeIPVS.drainDeadline: Invalid value: "-5s": must be greater than or equal to 0, KubeProxyConfiguration.kubeIPVS.serviceMetricsLimit: Invalid value: -1: must be greater than or equal to 0, KubeProxyConfiguration.kubeIPVS.maxFrontendsPerService: Invalid value: 0: must be greater than 0, KubeProxyConfiguration.kubeIPVS.maxRealServers: Invalid value: 0: must be greater than 0, KubeProxyConfiguration.kubeIPVS.allowedExternalIPs[0]: Invalid value: "foo": must be a valid CIDR, KubeProxyConfiguration.kubeIPVS.allowedLoadBalancerIPs[0]: Invalid value: "1.2.3.4": must be a valid CIDR]',
     ],
     ...['run/x.sock', `/${'x'.repeat(107)}`, '"/run/a b"', '"/run/a\\u0000"', '/rün/x.sock'].map(
       (path): readonly [string, string] => [
@@ -223,6 +223,7 @@ test('configurationFromFlags applies every flag, withFlagsForFile only some', ()
     'logging.verbosity': 3,
     'kubeIPVS.allowedExternalIPs': [],
     'kubeIPVS.maxFrontendsPerService': 5,
+    'kubeIPVS.maxRealServers': 100_000,
   })
   const { mode, clientConnection, hostnameOverride, logging, kubeIPVS, ipvs } = flags
   assert.deepEqual(
@@ -233,6 +234,7 @@ test('configurationFromFlags applies every flag, withFlagsForFile only some', ()
     ...defaultDocument().kubeIPVS,
     allowedExternalIPs: [],
     maxFrontendsPerService: 5,
+    maxRealServers: 100_000,
   })
 
   const over = withFlagsForFile(flags, {
@@ -293,7 +295,10 @@ test('toV1alpha1 writes fields of kubeIPVS only when they differ from the defaul
   assert.equal(written('kubeIPVS: {socket: null}\n'), undefined)
   assert.equal(written('kubeIPVS: {serviceAnnotations: true}\n'), undefined)
   assert.deepEqual(written('kubeIPVS: {serviceMetricsLimit: 0}\n'), { serviceMetricsLimit: 0 })
-  assert.equal(written('kubeIPVS: {allowProtectedExternalIPs: false, maxFrontendsPerService: 10000}\n'), undefined)
+  assert.equal(
+    written('kubeIPVS: {allowProtectedExternalIPs: false, maxFrontendsPerService: 10000, maxRealServers: 300000}\n'),
+    undefined,
+  )
   const own = { allowProtectedExternalIPs: true, allowedLoadBalancerIPs: ['10.0.0.0/8'], maxFrontendsPerService: 5 }
   assert.deepEqual(written(`kubeIPVS: ${JSON.stringify(own)}\n`), own)
   assert.deepEqual(written('kubeIPVS: {drainDeadline: 90s, allowedExternalIPs: []}\n'), {

@@ -114,6 +114,13 @@ export const ROWS: readonly Row[] = [
     'warning',
     /does not answer within 10 s/,
   ],
+  [
+    'daemon-health',
+    daemon({ room: { limit: 5000, leftOut: { services: 2, frontends: 1 } } }),
+    'warning',
+    /room for 5000 real servers \(kubeIPVS\.maxRealServers\) does not suffice: 1 frontend of 2 Services left out/,
+  ],
+  ['daemon-health', daemon({ room: null }), 'ok'],
   ['daemon-health', { daemon: { unseen: 'Permission denied' } }, 'unknown'],
   ['daemon-health', { daemon: { value: null }, runningMode: null }, 'warning', /no proxy answers/],
   ['daemon-health', { daemon: { value: null }, runningMode: null, ipvs: { value: null } }, 'ok'],

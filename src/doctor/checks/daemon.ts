@@ -45,7 +45,7 @@ const REASONS: Readonly<Record<ReasonKind, readonly [severity: FindingSeverity, 
       '# the log of the daemon has the error: "Cannot read a table"',
     ],
     'no-room': [
-      'error',
+      'warning',
       'What is left out is not served on this node. Namespaces that want no more than their share are served completely.',
       'kube-ipvs status --problems',
       '# names the Services; kubeIPVS.maxRealServers is the limit, and memory must suffice for a larger one',
