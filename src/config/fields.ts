@@ -306,7 +306,7 @@ export const FIELDS = {
     written: 'unlessDefault',
     flag: { name: 'max-frontends-per-service', group: 'own', appliesWithFile: true },
   }),
-  // The memory limit of the chart holds it in both modes.
+  // The memory limit of the chart holds it in both modes (docs/security-model.md has the measurements).
   'kubeIPVS.maxRealServers': field('int32', 300_000, LIVE, {
     doc: 'Real servers that all Services together may have on a node. A frontend counts as five at least, and in iptables mode each endpoint of a port as five. Namespaces share the room: the oldest Services of each are served first, and what is left out is reported.',
     unit: 'real servers',

@@ -1,6 +1,7 @@
 /**
- * What a Service costs a node, counted in real servers, and what it may cost. A real server takes about 1 KiB of the kernel's memory and
- * 150 bytes of ours, a frontend without any 1 KiB and 2 KiB, so a frontend counts as several real servers at least.
+ * What a Service costs a node, counted in real servers, and what it may cost. A real server takes about 0.6 KiB
+ * of the kernel's memory and 40 bytes for each processor, and up to 0.8 KiB of ours; a frontend without any 0.7 KiB and up to 4 KiB of ours, so it
+ * counts as several real servers.
  */
 import type { Frontend, PortEndpoints, ServicePort } from './frontends.ts'
 
