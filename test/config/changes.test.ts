@@ -23,6 +23,7 @@ const IN_BOTH: readonly Row[] = [
   [{ clusterCIDR: '10.0.0.0/8' }, 'restart', ['clusterCIDR']],
   [{ hostnameOverride: 'x' }, 'restart', ['hostnameOverride']],
   [{ kubeIPVS: { socket: '' } }, 'restart', ['kubeIPVS.socket']],
+  [{ kubeIPVS: { maxRealServers: 5 } }, 'live', ['kubeIPVS.maxRealServers']],
   [{ iptables: { masqueradeAll: true } }, 'restart', ['iptables.masqueradeAll']],
   [{ iptables: { masqueradeBit: 15 } }, 'restart', ['iptables.masqueradeBit']],
   [{ ipvs: { excludeCIDRs: ['10.0.0.0/8'] } }, 'restart', ['ipvs.excludeCIDRs']],

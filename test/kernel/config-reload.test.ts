@@ -120,6 +120,17 @@ const LIVE: Readonly<Record<string, (processId: number) => Promise<void>>> = {
     bench.configure({ ...base, ...periods('1h') })
     await eventually(() => assert.deepEqual([boundAddresses(), localRoutes()], [addresses, []]))
   },
+  'kubeIPVS.maxRealServers': async () => {
+    const added = (): string[] => virtualServers().filter((line) => line.startsWith('-A '))
+    await eventually(() => assert.equal(added().length, 2))
+    // Each frontend counts as five at least.
+    bench.configure({ ...base, ...periods('1h'), kubeIPVS: { maxRealServers: 9 } })
+    await taken('kubeIPVS.maxRealServers')
+    await eventually(() => assert.deepEqual(added(), ['-A -t 10.96.0.1:80 -s rr']))
+    assert.match(bench.log, /1 of 2 frontends are left out: the node has room for 9 real servers/)
+    bench.configure({ ...base, ...periods('1h') })
+    await eventually(() => assert.equal(added().length, 2))
+  },
   'kubeIPVS.switchBack': async () => {
     bench.configure({ ...base, ...periods('1h'), kubeIPVS: { switchBack: true } })
     await taken('kubeIPVS.switchBack')
