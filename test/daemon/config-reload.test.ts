@@ -150,7 +150,7 @@ test('ConfigReload ends with the last content when the file changes while it is 
   const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-reload-'))
   const path = join(folder, 'config.conf')
   writeFileSync(path, text())
-  let level: number | undefined
+  const levels: number[] = []
   let disturb = false
   const reload = new ConfigReload({
     path,
@@ -163,7 +163,7 @@ test('ConfigReload ends with the last content when the file changes while it is 
       disturb = false
       return configuration
     },
-    listener: { changed: ({ logging }) => (level = logging.verbosity), failed: () => undefined },
+    listener: { changed: ({ logging }) => void levels.push(logging.verbosity), failed: () => undefined },
     log: recordingLog(),
     pollMs: 10,
   })
@@ -174,8 +174,7 @@ test('ConfigReload ends with the last content when the file changes while it is 
   disturb = true
   writeFileSync(path, text({ logging: { verbosity: 3 } }))
   reload.start()
-  await eventually(() => assert.equal(level, 9))
-  await eventually(() => assert.equal(level, 3))
+  await eventually(() => assert.deepEqual(levels, [9, 3]))
 })
 
 test('ConfigReload reports nothing after it was closed', async (t) => {
