@@ -11,23 +11,27 @@ import type { Log } from '../values/log.ts'
 import type { Clock } from '../values/clock.ts'
 
 export interface FlowRemovalOptions {
-  readonly staleFlows: StaleFlows
+  readonly staleFlows: Pick<StaleFlows, 'pending' | 'remove'>
   readonly now: Clock
   readonly log: Log
 }
 
-/** Minimum time between two lists of flows, in milliseconds; also the first wait after a failure. */
-const PERIOD_MS = 1000
-const RETRY_MS = { firstMs: PERIOD_MS, maxMs: 30_000 }
+/**
+ * The time between two lists of flows is so many times what the last one took, within these bounds: a client of a small table changes to
+ * another endpoint soon, and a table of a million flows is listed at most once a second.
+ */
+const PERIOD = { factor: 50, leastMs: 100, mostMs: 1000 }
+const RETRY_MS = { firstMs: 1000, maxMs: 30_000 }
 
 export class FlowRemoval {
   readonly #options: FlowRemovalOptions
   readonly #pacer: Pacer
   readonly #backoff = new Backoff(RETRY_MS)
+  #periodMs = PERIOD.leastMs
 
   constructor(options: FlowRemovalOptions) {
     this.#options = options
-    this.#pacer = new Pacer({ minPeriodMs: () => PERIOD_MS, now: options.now, run: (signal) => this.#run(signal) })
+    this.#pacer = new Pacer({ minPeriodMs: () => this.#periodMs, now: options.now, run: (signal) => this.#run(signal) })
   }
 
   /** A pass has ended: flows of what it changed may be removed now. */
@@ -42,6 +46,7 @@ export class FlowRemoval {
   /** Returns the time of the next try after a failure. */
   async #run(signal: AbortSignal): Promise<number | undefined> {
     const { staleFlows, now, log } = this.#options
+    const startedMs = now()
     try {
       const { frontends, deleted, error } = await staleFlows.remove(signal)
       if (deleted > 0) log.info('Removed stale UDP flows', { frontends, deleted })
@@ -54,6 +59,8 @@ export class FlowRemoval {
     } catch (error) {
       if (!signal.aborted) log.error('Removing stale UDP flows failed', { error })
       return undefined
+    } finally {
+      this.#periodMs = Math.min(PERIOD.mostMs, Math.max(PERIOD.leastMs, PERIOD.factor * (now() - startedMs)))
     }
   }
 }
