@@ -1,4 +1,4 @@
-/** The documents name only what is there: files, headings, npm scripts, commands with their flags, and in ARCHITECTURE.md names of the code. */
+/** The documents name only what is there: files, headings, npm scripts, commands with their flags, and those about the code names of the code. */
 import assert from 'node:assert/strict'
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -114,7 +114,9 @@ test('the commands in the documents have the flags that the program has', () => 
 })
 
 test('the documents for users name only flags that exist', () => {
-  const forUsers = DOCUMENTS.filter((path) => /^(docs\/(?!performance)|helm\/)|^(README|SECURITY)\.md$/.test(path))
+  const forUsers = DOCUMENTS.filter((path) =>
+    /^(docs\/(?!performance|dev\/)|helm\/)|^(README|SECURITY)\.md$/.test(path),
+  )
   for (const document of forUsers) assert.deepEqual(unknownFlags(read(document)), [], document)
 })
 
@@ -143,10 +145,16 @@ test('the documents name only npm scripts that exist', () => {
       assert.ok(script in SCRIPTS, `${document}: ${script}`)
 })
 
-test('ARCHITECTURE.md names only what the code has', () => {
+/** The documents about the code. The recipe for the next release names things of Kubernetes. */
+const ABOUT_THE_CODE = [
+  'ARCHITECTURE.md',
+  ...['daemon', 'decisions', 'glossary', 'recipes', 'rules', 'tests'].map((name) => `docs/dev/${name}.md`),
+]
+
+test('the documents about the code name only what the code has', () => {
   const words = new Set<string>()
   for (const [, text] of readAllSources()) for (const word of text.match(/[\w$]+/g) ?? []) words.add(word)
-  assert.deepEqual(unknownNames(read('ARCHITECTURE.md'), words), [])
+  for (const document of ABOUT_THE_CODE) assert.deepEqual(unknownNames(read(document), words), [], document)
 })
 
 test('the checks of documents find each kind of mistake', () => {
