@@ -13,7 +13,7 @@ import type { Clock } from '../values/clock.ts'
 
 export interface RuleLoopOptions {
   readonly now: Clock
-  /** Called after each pass; missing matches do not count as failures. `isFull`: it read all rules first. */
+  /** Called after each pass; missing matches do not count as failures. `isFull`: it read all rules first, or nothing was written before. */
   readonly onPass: (report: PassReport, durationMs: number, family: IpFamily, isFull: boolean) => void
   /** The kernel turned out to lack a match; the chain was written without its rules. */
   readonly onMissing: (error: MissingMatchError) => void
@@ -33,6 +33,7 @@ export class RuleLoop {
   #mayRemove = false
   #keepsOthers = false
   #clean = false
+  #hasWritten = false
   #requested = 0
   #done = 0
 
@@ -112,7 +113,8 @@ export class RuleLoop {
     const mayRemove = this.#mayRemove
     const dueMs = this.table.nextReadMs()
     if (dueMs !== undefined && dueMs <= startedMs) this.sync.forget()
-    const isFull = !this.sync.isKnown
+    // A first pass may read only, before anything is wanted; the first one that writes is full all the same.
+    const isFull = !this.sync.isKnown || !this.#hasWritten
     try {
       const report = await this.#reconciler.pass({ signal, now, mayRemove })
       const failures = report.failures.filter(({ error }) => {
@@ -123,6 +125,7 @@ export class RuleLoop {
       this.#clean = mayRemove && report.unreadable.length === 0 && (this.#isIdle() || this.#hasAllWanted())
       this.#done = requested
       const { applied, repairs, unreadable } = report
+      if (applied > 0) this.#hasWritten = true
       onPass({ applied, repairs, unreadable, failures }, now() - startedMs, this.family, isFull)
       const nextMs = this.#reconciler.nextDueMs()
       return unreadable.length > 0 ? nextMs : earlier(nextMs, this.table.nextReadMs())

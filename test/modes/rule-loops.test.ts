@@ -1,4 +1,4 @@
-/** One rule loop over iptables in memory: when it counts as clean, which begins the removal of what another mode left. */
+/** One rule loop over iptables in memory: when it counts as clean, which begins the removal of what another mode left, and which passes are full. */
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import { IptablesTable } from '../../src/iptables/table.ts'
@@ -34,4 +34,29 @@ it('RuleLoop is clean when only a chain cannot be deleted, and not while a wante
   memory.refuse = () => undefined
   await until('a clean pass', () => loop.isClean)
   assert.match(memory.text(), /-A INPUT -s 192\.0\.2\.1\/32 -j KUBE-NODEPORTS/)
+})
+
+it('RuleLoop calls the first pass that writes full, also after one that only read', async (context) => {
+  const passes: (readonly [applied: number, isFull: boolean])[] = []
+  const loop = new RuleLoop(new IptablesTable('IPv4', new MemoryIptables(), IPVS_LAYOUT), {
+    now: () => performance.now(),
+    onPass: ({ applied }, _, __, isFull) => void passes.push([applied, isFull]),
+    onMissing: (error) => assert.fail(error),
+    onError: (error) => assert.fail(String(error)),
+  })
+  context.after(() => loop.close())
+  const passed = async (): Promise<readonly [boolean, boolean] | undefined> => {
+    const before = passes.length
+    loop.request()
+    await until('a pass', () => passes.length > before)
+    const [applied = 0, isFull = false] = passes.at(-1) ?? []
+    return [applied > 0, isFull]
+  }
+  assert.deepEqual(await passed(), [false, true])
+  const items = [...renderIpvsRules(everything('IPv4')).items]
+  const [last] = items.splice(-1)
+  for (const [key, item] of items) loop.sync.want(key, item)
+  assert.deepEqual(await passed(), [true, true])
+  if (last !== undefined) loop.sync.want(...last)
+  assert.deepEqual(await passed(), [true, false])
 })
