@@ -62,7 +62,12 @@ export function bothFamilies(
  * Waits until all frontends of this many Services exist, each with this many endpoints if a number is given, and no virtual IP is there in
  * another way if one is given: an earlier daemon may have left it.
  */
-export async function settled(services: number, endpoints?: number, kind?: VirtualAddresses): Promise<void> {
+export async function settled(
+  services: number,
+  endpoints?: number,
+  kind?: VirtualAddresses,
+  deadlineMs?: number,
+): Promise<void> {
   await eventually(() => {
     const lines = virtualServers()
     const count = lines.filter((line) => line.startsWith('-A')).length
@@ -73,7 +78,7 @@ export async function settled(services: number, endpoints?: number, kind?: Virtu
     const found = { addresses: boundAddresses().length, routes: localRoutes().length }
     assert.equal(found.addresses + found.routes, virtualIps)
     if (kind !== undefined) assert.equal(found[kind], virtualIps)
-  })
+  }, deadlineMs)
 }
 
 /** The frontend of Service `number`. */
