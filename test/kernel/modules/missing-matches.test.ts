@@ -58,7 +58,8 @@ describe('iptables mode', needs('legacy-iptables'), () => {
     // Without a match the first rule of each Service takes every connection.
     assert.equal(services(text).size, 2, text)
     for (const match of ['recent', 'statistic']) assert.match(bench.log.slice(before), new RegExp(`xt_${match}\\b`))
-    assert.equal((await fetch('http://127.0.0.1:10256/healthz')).status, 200)
+    // The port opens when the first pass has ended, which is some time after its rules are there.
+    await eventually(async () => assert.equal((await fetch('http://127.0.0.1:10256/healthz')).status, 200))
     await bench.stop(daemon)
   })
 
