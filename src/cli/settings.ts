@@ -61,7 +61,7 @@ export async function checkSettings(flags: FlagValues, writeLine = writeNothing)
   return (await check(flags, writeLine)).configuration
 }
 
-/** The same for a cleanup, which whoever sets the gate KubeProxyIPVS to false needs more than anybody. */
+/** The same for a cleanup, which the gate KubeProxyIPVS never refuses: a node that may not use IPVS needs it most. */
 export async function cleanupSettings(flags: FlagValues): Promise<UncheckedConfiguration> {
   return (await check(flags, writeNothing, (configuration) => ({ ...configuration, kubeIPVSGiven: true })))
     .configuration

@@ -17,8 +17,8 @@ export interface FlowRemovalOptions {
 }
 
 /**
- * The time between two lists of flows is so many times what the last one took, within these bounds: a client of a small table changes to
- * another endpoint soon, and a table of a million flows is listed at most once a second.
+ * The next list of flows waits for this multiple of the time that the last one took, within these bounds. So stale flows of a small
+ * table are removed soon, and a table of a million flows is listed at most once a second.
  */
 const PERIOD = { factor: 50, leastMs: 100, mostMs: 1000 }
 const RETRY_MS = { firstMs: 1000, maxMs: 30_000 }

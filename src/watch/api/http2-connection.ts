@@ -67,7 +67,7 @@ export class Http2Connection {
       settings: { enablePush: false, initialWindowSize: STREAM_WINDOW },
       maxSessionMemory: MAX_MEMORY,
     })
-    // Node tells that to a session, too, which has been destroyed meanwhile.
+    // Node emits it on a session that was destroyed meanwhile, too.
     this.#session.once('connect', () => {
       if (!this.isClosed) this.#session.setLocalWindowSize(WINDOW)
     })

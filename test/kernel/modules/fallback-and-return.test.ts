@@ -80,7 +80,7 @@ describe('IPVS as a module', needs('program:gcc'), () => {
     const { connections, dropped } = await held.report()
     assert.deepEqual([connections, dropped], [ESTABLISHED, 0], held.failures.slice(0, 1000))
   }
-  /** New virtual servers wait up to 15 s for rules, which is no failure here: rules serve until they are there. */
+  /** New virtual servers wait for their rules up to 15 s, and the rules of iptables mode serve meanwhile. */
   const hasReturned = (): Promise<void> => settled(1, 2, undefined, START_MS)
   const load = (...modules: readonly string[]): void => {
     for (const module of modules) sh(`modprobe ${module}`)

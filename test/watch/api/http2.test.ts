@@ -423,7 +423,7 @@ test('HttpPool sends nothing more over a connection on which a request got no an
   assert.ok(!streams.includes('/lost'))
 })
 
-// Node tells even a session that has ended meanwhile that it has begun, and would let its errors end the process.
+// Node emits 'connect' on a session that was destroyed meanwhile, and an error in a listener ends the process.
 test('Http2Connection may be closed at any moment, and then pings nobody', async (t) => {
   const server = await serve(t, { http2: true })
   const open = async (): Promise<Http2Connection> => {
@@ -434,7 +434,7 @@ test('Http2Connection may be closed at any moment, and then pings nobody', async
       times: { silenceMs: 5, answerMs: 1000 },
     })
   }
-  const uncaught = mockedUncaught(t)
+  const uncaught = collectUncaught(t)
   for (let turns = 0; turns < 6; turns++) {
     const connection = await open()
     for (let turn = 0; turn < turns; turn++) await (turn % 2 === 0 ? Promise.resolve() : new Promise(setImmediate))
@@ -446,8 +446,8 @@ test('Http2Connection may be closed at any moment, and then pings nobody', async
   assert.deepEqual(uncaught, [])
 })
 
-/** Errors that would end the process; the tests that are under way in it do not see them. */
-function mockedUncaught(t: TestContext): Error[] {
+/** Collects the errors that would end the process until the test ends, instead of its own listeners. */
+function collectUncaught(t: TestContext): Error[] {
   const errors: Error[] = []
   const before = process.listeners('uncaughtException')
   process.removeAllListeners('uncaughtException')
