@@ -97,7 +97,7 @@ function daemonFact(answer: Answered<DaemonView>): Pick<NodeFacts, 'daemon' | 'd
     passes: passes.map(({ what, failed, unreadable }) => ({ what, failed, unreadable })),
     problems: problems
       .slice(0, 50)
-      .map(({ field = null, code, subject, message }) => ({ code, subject, field, message })),
+      .map(({ field = null, code, about, subject, message }) => ({ code, about, subject, field, message })),
     problemCount: counts.problems,
     room: room === undefined ? null : { limit: room.limit, leftOut: room.leftOut },
   }

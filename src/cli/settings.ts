@@ -122,7 +122,9 @@ async function joined(flags: FlagValues): Promise<DecodedConfiguration> {
   const ignored = flagsWithoutEffect(flags)
   const message = `with --config these flags have no effect: ${ignored.join(', ')}`
   const warnings: readonly Problem[] =
-    ignored.length === 0 ? [] : [{ code: 'config-ignored-flag', subject: 'command line', message }]
+    ignored.length === 0
+      ? []
+      : [{ code: 'config-ignored-flag', about: 'configuration', subject: 'command line', message }]
   return {
     ...decoded,
     configuration: withFlagsForFile(decoded.configuration, flags),

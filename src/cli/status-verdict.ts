@@ -3,7 +3,6 @@
  * against the node, unless the kernel lacks something because of it.
  */
 import { nodeReasons } from '../inspect/node-reasons.ts'
-import { isOfObject, isOfSetting } from '../inspect/problem-subject.ts'
 import type { DaemonView } from '../inspect/view.ts'
 import { quote } from '../values/quote.ts'
 import type { Status, Verdict } from './status.ts'
@@ -65,8 +64,8 @@ function daemonReasons(daemon: DaemonView, { missing }: Pick<Status, 'missing'>)
 }
 
 function notesOf({ counts, problems }: DaemonView): string[] {
-  const settings = problems.filter(isOfSetting).length
-  const ofObjects = counts.problems - problems.filter((problem) => !isOfObject(problem)).length
+  const settings = problems.filter(({ about }) => about === 'setting').length
+  const ofObjects = counts.problems - problems.filter(({ about }) => about !== 'object').length
   return [
     ...(settings === 0 ? [] : [`${count(settings, 'setting')} of the kernel could not be written (--problems)`]),
     ...(ofObjects <= 0 ? [] : [`${count(ofObjects, 'problem')} with objects (--problems)`]),

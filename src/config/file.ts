@@ -32,13 +32,13 @@ async function readText(path: string): Promise<string | Refused> {
     const code = cause instanceof Error && 'code' in cause ? String(cause.code) : ''
     const [operation, reason] = REASONS[code] ?? ['open', errorText(cause)]
     const message = `failed complete: ${operation} ${path}: ${reason}`
-    return { errors: [{ code: 'config-unreadable', subject: path, message }] }
+    return { errors: [{ code: 'config-unreadable', about: 'configuration', subject: path, message }] }
   }
   const text = bytes.toString('utf8')
   const error = bytes.length > MAX_CHARACTERS ? TOO_LONG : text.includes('\ufffd') ? utf8Error(bytes) : undefined
   if (error === undefined) return text
   const message = `failed complete: failed to decode: ${error}`
-  return { errors: [{ code: 'config-decode', subject: path, message }] }
+  return { errors: [{ code: 'config-decode', about: 'configuration', subject: path, message }] }
 }
 
 /** The first bytes of a file, one more than a configuration may have. */

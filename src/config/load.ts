@@ -79,7 +79,14 @@ export function decodeConfiguration(text: string, source: string): DecodedConfig
     warnings: [
       ...unknown.slice(0, MAX_REPORTED).map((path) => unknownFieldWarning(path, document, source)),
       ...moreDocuments(document.others.length, source),
-      ...document.duplicates.map(({ text }) => ({ code: 'config-duplicate-field', subject: source, message: text })),
+      ...document.duplicates.map(
+        ({ text }): Problem => ({
+          code: 'config-duplicate-field',
+          about: 'configuration',
+          subject: source,
+          message: text,
+        }),
+      ),
     ],
     lenient: strictError(document, unknown),
   }
@@ -93,7 +100,12 @@ function hasOwnBlock(value: unknown): boolean {
 function moreDocuments(others: number, source: string): readonly Problem[] {
   if (others === 0) return []
   return [
-    { code: 'config-more-documents', subject: source, message: `only the first of its ${others + 1} documents counts` },
+    {
+      code: 'config-more-documents',
+      about: 'configuration',
+      subject: source,
+      message: `only the first of its ${others + 1} documents counts`,
+    },
   ]
 }
 
@@ -148,6 +160,7 @@ export function checkConfiguration(configuration: UncheckedConfiguration, source
 export function unknownGateWarnings({ featureGates }: UncheckedConfiguration, source: string): readonly Problem[] {
   return unknownGates(featureGates).map(({ name, guess }) => ({
     code: 'config-unknown-gate',
+    about: 'configuration',
     subject: source,
     field: `featureGates.${name}`,
     message: `unknown feature gate, ignored${guess === undefined ? '' : ` (did you mean ${guess}?)`}`,
@@ -159,7 +172,9 @@ function ipvsGateWarnings({ mode, featureGates }: UncheckedConfiguration, source
   if (mode !== 'ipvs' || featureGates[IPVS_GATE] !== false) return []
   const message =
     'ipvs mode starts although it is false, because kubeIPVS is configured and this program is the IPVS proxy'
-  return [{ code: 'config-ipvs-gate', subject: source, field: `featureGates.${IPVS_GATE}`, message }]
+  return [
+    { code: 'config-ipvs-gate', about: 'configuration', subject: source, field: `featureGates.${IPVS_GATE}`, message },
+  ]
 }
 
 const IPVS_GATE_ADVICE = `The feature gate ${IPVS_GATE} is false, which says that this node is to have no IPVS. Remove it, or write a block kubeIPVS, which may be empty, into the configuration.`
@@ -167,7 +182,7 @@ const IPVS_GATE_ADVICE = `The feature gate ${IPVS_GATE} is false, which says tha
 function noEffect(configuration: KubeProxyConfiguration, source: string): readonly Problem[] {
   const fields = ineffectiveFields(configuration, defaultDocument())
   const message = `without effect here: ${fields.join(', ')}`
-  return fields.length === 0 ? [] : [{ code: 'config-no-effect', subject: source, message }]
+  return fields.length === 0 ? [] : [{ code: 'config-no-effect', about: 'configuration', subject: source, message }]
 }
 
 /** All errors as one text. */
@@ -185,7 +200,7 @@ function undecodable(source: string, error: string): Refused {
 }
 
 function refuse(code: string, subject: string, message: string): Refused {
-  return { errors: [{ code, subject, message }] }
+  return { errors: [{ code, about: 'configuration', subject, message }] }
 }
 
 /** apimachinery's ToAggregate, which names each text once, without the rest of very many. */
@@ -239,6 +254,7 @@ function unknownFieldWarning(path: Path, document: ConfigurationDocument, source
   const line = document.lineOf(path)
   return {
     code: 'config-unknown-field',
+    about: 'configuration',
     subject: line === undefined ? source : `${source}:${line}`,
     field: formatPath(path),
     message: `unknown field, ignored${guess === undefined ? '' : ` (did you mean ${guess}?)`}`,

@@ -3,7 +3,6 @@
  * answers are made in portions. A parameter is foreign text until it is checked.
  */
 import type { KubeProxyConfiguration } from '../config/types.ts'
-import { isOfObject } from '../inspect/problem-subject.ts'
 import {
   type ClaimsView,
   type ConnectionsView,
@@ -219,7 +218,7 @@ function problemsOf({ problems }: Inspected): readonly Problem[] {
   const ofNode: Problem[] = []
   const ofObjects: Problem[] = []
   for (const problem of problems.current()) {
-    const list = isOfObject(problem) ? ofObjects : ofNode
+    const list = problem.about === 'object' ? ofObjects : ofNode
     if (list.length < MAX_PROBLEMS) list.push(problem)
   }
   return [...ofNode, ...ofObjects].slice(0, MAX_PROBLEMS)

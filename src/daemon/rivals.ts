@@ -81,7 +81,7 @@ export class Rivals {
     const processes = namesOf(await find(writers))
     if (this.#isClosed) return
     const message = `another program changed ${key} of ${table} ${times} times, each within a minute of the last repair: ${processes}; of two proxies on a node one must be stopped, and until then repairs of such items wait longer each time, up to 30 s`
-    problems.report('rivals', nodeName, [{ code: 'rival-writes', subject: nodeName, message }])
+    problems.report('rivals', nodeName, [{ code: 'rival-writes', about: 'node', subject: nodeName, message }])
     events?.record(rivalWrites(nodeName, message))
   }
 }

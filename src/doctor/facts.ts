@@ -167,7 +167,17 @@ export const DAEMON = object({
   fallback: nullable(object({ message: text(500), remedy: text(500) })),
   passes: list(object({ what: oneOf('tables', 'IPv4', 'IPv6'), failed: number, unreadable: number }), 3),
   /** The first of them; `problemCount` is the number of all. */
-  problems: list(object({ code: text(60), subject: text(300), field: nullable(text(200)), message: text(500) }), 50),
+  problems: list(
+    object({
+      code: text(60),
+      /** What older programs say nothing about is taken for a problem of the node, so that it is not overlooked. */
+      about: since(oneOf('object', 'setting', 'node', 'configuration'), 'node'),
+      subject: text(300),
+      field: nullable(text(200)),
+      message: text(500),
+    }),
+    50,
+  ),
   problemCount: number,
   /** What the Services may have in real servers, and what is left out because that does not suffice; null: the daemon is older. */
   room: since(nullable(object({ limit: number, leftOut: object({ services: number, frontends: number }) })), null),

@@ -4,7 +4,6 @@
  */
 import { formatProblem, type Problem } from '../values/errors.ts'
 import { printable } from '../values/quote.ts'
-import { isOfObject, isOfSetting } from './problem-subject.ts'
 import type { PassPart, RoomView } from './view.ts'
 
 /** The part of DaemonView that decides. */
@@ -53,7 +52,7 @@ export function nodeReasons(daemon: ReasonedDaemon): readonly NodeReason[] {
   }
   if (room !== undefined && room !== null && room.leftOut.services > 0) add('no-room', noRoom(room))
   for (const problem of problems)
-    if (!isOfObject(problem) && !isOfSetting(problem)) add('problem', printable(formatProblem(problem)))
+    if (problem.about !== 'object' && problem.about !== 'setting') add('problem', printable(formatProblem(problem)))
   return reasons
 }
 

@@ -3,7 +3,7 @@ import type { WantedObject } from '../explain/wanted-objects.ts'
 import type { Verdict } from '../service/endpoints.ts'
 import type { FrontendRole } from '../service/frontends.ts'
 import type { TrafficPolicy } from '../service/objects.ts'
-import type { Problem } from '../values/errors.ts'
+import type { Problem, ProblemAbout } from '../values/errors.ts'
 import type { IpFamily, Protocol } from '../values/protocol.ts'
 import { flag, kinds, list, nullable, number, object, optional, pair, type Shape, text, word } from './shape.ts'
 import type {
@@ -54,7 +54,13 @@ const verdict = word<Verdict>({
   'other-node-hint': true,
   'other-zone-hint': true,
 })
-const problem = object<Problem>({ code: text, subject: text, field: optional(text), message: text })
+const problem = object<Problem>({
+  code: text,
+  about: word<ProblemAbout>({ object: true, setting: true, node: true, configuration: true }),
+  subject: text,
+  field: optional(text),
+  message: text,
+})
 
 const pass = object<PassView>({
   what: word<PassPart>({ tables: true, IPv4: true, IPv6: true }),

@@ -21,6 +21,7 @@ export function foreignRulesReporter(problems: ProblemLog): NonNullable<Iptables
       `printing ${family}`,
       unprintable.map((one) => ({
         code: 'iptables-table-incompatible',
+        about: 'node',
         subject: `table ${one.table} of ${family}`,
         message: unprintableText(one),
       })),
@@ -30,6 +31,7 @@ export function foreignRulesReporter(problems: ProblemLog): NonNullable<Iptables
       `order of ${family}`,
       contested.map(({ place, rival }) => ({
         code: 'jump-displaced',
+        about: 'node',
         subject: `chain ${place.from} of ${place.table} of ${family}`,
         message: contestedText(place, rival),
       })),

@@ -59,7 +59,7 @@ function read({ path }: KernelSetting, root: string): number | undefined {
 }
 
 function problem({ path }: KernelSetting, message: string): Problem {
-  return { code: 'sysctl', subject: 'sysctl', field: path.replace('/proc/sys/', ''), message }
+  return { code: 'sysctl', about: 'setting', subject: 'sysctl', field: path.replace('/proc/sys/', ''), message }
 }
 
 function reasonOf(error: unknown): string {

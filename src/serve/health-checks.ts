@@ -157,6 +157,7 @@ function problemOf(check: HealthCheck, address: string, error: NodeJS.ErrnoExcep
   const network = family === 'IPv4' ? 'tcp4' : 'tcp6'
   return {
     code: 'health-check-port',
+    about: 'object',
     subject: `service ${namespace}/${name}`,
     field: 'spec.healthCheckNodePort',
     message: `node ${nodeName} failed to start healthcheck "${namespace}/${name}" on port ${port}: listen ${network} ${formatEndpoint(address, port)}: bind: ${reason}`,

@@ -168,14 +168,20 @@ function tooMany({ namespace, name }: Service, leftOut: number, all: number, lim
   const message =
     `${leftOut} of ${all} frontends are left out: a Service may have ${limit} on a node, and as many source ranges at all of ` +
     'them together (kubeIPVS.maxFrontendsPerService)'
-  return { code: 'too-many-frontends', subject: `service ${namespace}/${name}`, field: 'spec', message }
+  return {
+    code: 'too-many-frontends',
+    about: 'object',
+    subject: `service ${namespace}/${name}`,
+    field: 'spec',
+    message,
+  }
 }
 
 function noRoom({ namespace, name }: Service, leftOut: number, all: number, { maxCost }: FrontendSettings): Problem {
   const message =
     `${leftOut} of ${all} frontends are left out: the node has room for ${maxCost?.()} real servers ` +
     `(kubeIPVS.maxRealServers), and the Services of namespace ${namespace} have their share of it`
-  return { code: 'no-room', subject: `service ${namespace}/${name}`, field: 'spec', message }
+  return { code: 'no-room', about: 'object', subject: `service ${namespace}/${name}`, field: 'spec', message }
 }
 
 const NO_ADDRESSES: ReadonlySet<string> = new Set()
@@ -190,7 +196,7 @@ function choicesOf(
   if (settings.annotations === undefined) return NO_CHOICES
   const { choices, problems } = settings.annotations.read(annotations)
   for (const problem of problems)
-    to.add({ code: 'invalid-annotation', subject: `service ${namespace}/${name}`, ...problem })
+    to.add({ code: 'invalid-annotation', about: 'object', subject: `service ${namespace}/${name}`, ...problem })
   return choices
 }
 
@@ -238,6 +244,7 @@ function conflict(winner: Frontend, loser: Frontend): Problem {
   const { namespace, name } = loser.servicePort.service
   return {
     code: 'frontend-conflict',
+    about: 'object',
     subject: `service ${namespace}/${name}`,
     field: 'spec.ports',
     message: `${loser.servicePort.name} (${loser.roles.join(', ')}) and ${winner.servicePort.name} (${winner.roles.join(', ')}) both claim ${loser.key}; the latter wins`,
@@ -251,7 +258,13 @@ function reportOtherFamilies(service: Service, problems: ProblemList): void {
       const family = familyOf(address)
       if (service.clusterIps[family] !== undefined) continue
       const message = `${address} is left out: the Service has no ${family} cluster IP`
-      problems.add({ code: 'address-family', subject: `service ${service.namespace}/${service.name}`, field, message })
+      problems.add({
+        code: 'address-family',
+        about: 'object',
+        subject: `service ${service.namespace}/${service.name}`,
+        field,
+        message,
+      })
     }
   }
   report('spec.externalIPs', service.externalIps)

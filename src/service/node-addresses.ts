@@ -200,5 +200,5 @@ export function withoutPrimaryProblem(family: IpFamily): Problem {
 }
 
 function problem(code: string, field: string, message: string): Problem {
-  return { code, subject: 'configuration', field: `nodePortAddresses${field}`, message }
+  return { code, about: 'configuration', subject: 'configuration', field: `nodePortAddresses${field}`, message }
 }

@@ -46,6 +46,7 @@ export function sourceRangeProblems(service: Service, ranges: readonly Cidr[]): 
     if (zero === undefined) return []
     return {
       code: 'source-ranges-off',
+      about: 'object',
       subject: `service ${service.namespace}/${service.name}`,
       field: 'spec.loadBalancerSourceRanges',
       message: `${zero.address}/0 permits every source, so no ${family} range of this Service is enforced`,

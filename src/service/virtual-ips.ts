@@ -173,7 +173,7 @@ function isIn(ranges: readonly Cidr[], address: string): boolean {
 
 function refusal({ namespace, name }: Service, field: string, address: string, reason: string): Problem {
   const subject = `service ${namespace}/${name}`
-  return { code: 'virtual-ip-refused', subject, field, message: `${address} is refused: ${reason}` }
+  return { code: 'virtual-ip-refused', about: 'object', subject, field, message: `${address} is refused: ${reason}` }
 }
 
 /** Addresses that a problem names. */
@@ -186,6 +186,7 @@ function leftToHosts({ namespace, name }: Service, field: string, addresses: rea
     addresses.length === 1 ? ['is an address of another host', 'it'] : ['are addresses of other hosts', 'them']
   return {
     code: 'virtual-ip-of-host',
+    about: 'object',
     subject: `service ${namespace}/${name}`,
     field,
     message: `${shown}${more} ${what}, and left to ${whom} as with ipMode Proxy`,

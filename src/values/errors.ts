@@ -18,11 +18,18 @@ export class CodedError extends Error {
 }
 
 /**
+ * What a problem is about: an object of the cluster or of a manifest, which its owner can correct; a setting of the kernel that could not be
+ * written, so that Services work less well; this node; or the configuration of this program.
+ */
+export type ProblemAbout = 'object' | 'setting' | 'node' | 'configuration'
+
+/**
  * Something wrong with one object or one field of it: reported, never thrown past the object it belongs to.
  * `subject` names the object (`demo/web`, `file.yaml:12`), `field` the path inside it (`spec.ports[0].port`).
  */
 export interface Problem {
   readonly code: string
+  readonly about: ProblemAbout
   readonly subject: string
   readonly field?: string
   readonly message: string
@@ -70,6 +77,7 @@ export class ProblemList {
     }
     this.#dropped++
     const message = `and ${this.#dropped + 1} more problems`
-    this.#problems[MAX_PROBLEMS - 1] = { code: 'more-problems', subject: problem.subject, message }
+    const { about, subject } = problem
+    this.#problems[MAX_PROBLEMS - 1] = { code: 'more-problems', about, subject, message }
   }
 }

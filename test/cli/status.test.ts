@@ -8,6 +8,7 @@ import { statusText } from '../../src/cli/status-text.ts'
 import { spanText } from '../../src/cli/status-words.ts'
 import { verdictOf } from '../../src/cli/status-verdict.ts'
 import type { DaemonView } from '../../src/inspect/view.ts'
+import type { Problem } from '../../src/values/errors.ts'
 
 const VIRTUAL: VirtualServerStatus = {
   key: '10.96.0.1:80/tcp',
@@ -201,9 +202,10 @@ const DAEMON: DaemonView = {
   conflicts: [],
 }
 const KNOWN = { ...IPVS_MODE, daemon: DAEMON, daemonUnknown: null, missing: { count: 0, keys: [] } }
-const NO_MATCH = { code: 'x', subject: 'module xt_statistic', message: 'no\x1b[2Jmatch' }
-const WRONG = {
+const NO_MATCH: Problem = { code: 'x', about: 'node', subject: 'module xt_statistic', message: 'no\x1b[2Jmatch' }
+const WRONG: Problem = {
   code: 'invalid-annotation',
+  about: 'object',
   subject: 'service demo/web',
   field: 'metadata',
   message: 'no such scheduler',
@@ -404,7 +406,7 @@ test('remarksOn says what the daemon does that explains a difference, and nothin
     health: { healthy: true, reason: null, pending: [{ what: 'a pass has not ended', seconds: 2 }] },
     passes: [{ what: 'tables', endedSecondsAgo: 1, durationMs: 1, applied: 0, failed: 1, unreadable: 2 }],
     counts: { ...DAEMON.counts, draining: 3 },
-    problems: [{ code: 'rival-writes', subject: 'node0', message: 'another program\nwrites' }],
+    problems: [{ code: 'rival-writes', about: 'node', subject: 'node0', message: 'another program\nwrites' }],
   }
   assert.deepEqual(remarksOn(busy, 'iptables'), [
     'the daemon is configured for ipvs mode, and these differences are those of iptables mode',

@@ -15,6 +15,7 @@ const NODES = Array.from({ length: 60 }, (_, index) => `node${index}`)
 function wrong(name: string): Occurrence {
   const occurrence = problemOfService({
     code: 'invalid-annotation',
+    about: 'object',
     subject: `service demo/${name}`,
     field: 'metadata.annotations[kube-ipvs.io/scheduler]',
     message: '"bad" is not allowed',

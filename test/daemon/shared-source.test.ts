@@ -64,7 +64,7 @@ test('SharedSource keeps the latest change of each object while no proxy has sta
   const { shared, source } = open(10)
   source.apply([put('kept'), put('removed')])
   source.listed('services')
-  source.problems('service demo/kept', [{ code: 'x', subject: 'service demo/kept', message: 'x' }])
+  source.problems('service demo/kept', [{ code: 'x', about: 'object', subject: 'service demo/kept', message: 'x' }])
   source.apply([gone('removed')])
   for (let times = 0; times < 1000; times++) source.apply([put('changing'), gone(`short-${times}`)])
   const { reports, sink } = recorder()
@@ -91,7 +91,7 @@ test('SharedSource hands over every object, problem and complete list, and asks 
   source.apply([changeNode(node()), ...names.map(put)])
   source.apply([putSlice('one', 's1'), putSlice('two', 's1'), putSlice('x', 's2')])
   for (const kind of ['nodes', 'services', 'endpointslices'] as const) source.listed(kind)
-  source.problems('service demo/s1', [{ code: 'x', subject: 'service demo/s1', message: 'x' }])
+  source.problems('service demo/s1', [{ code: 'x', about: 'object', subject: 'service demo/s1', message: 'x' }])
   shared.hold(before)
   // The proxy before ends, and no other one is there yet.
   source.apply([put('late'), gone('s0'), gone('s1'), put('s1'), changeNode(undefined)])

@@ -56,7 +56,15 @@ const paths = (...all: readonly Partial<PathFact>[]): Changes => ({ paths: { val
 
 const ROUTES = configured({ virtualAddresses: 'routes' })
 const WITHOUT_IPV6 = daemon({
-  problems: [{ code: 'ipv6-off', subject: 'kube-ipvs0', field: null, message: 'takes no addresses of IPv6 Services' }],
+  problems: [
+    {
+      code: 'ipv6-off',
+      about: 'node',
+      subject: 'kube-ipvs0',
+      field: null,
+      message: 'takes no addresses of IPv6 Services',
+    },
+  ],
   problemCount: 1,
 })
 const LOOPBACK_FILE = { file: '/etc/systemd/network/10-lo.network', match: 'Name=lo', isUnmanaged: false }
@@ -92,7 +100,10 @@ export const ROWS: readonly Row[] = [
   ],
   [
     'daemon-health',
-    daemon({ problems: [{ code: 'a', subject: 'kube-ipvs0', field: null, message: 'is no dummy' }], problemCount: 1 }),
+    daemon({
+      problems: [{ code: 'a', about: 'node', subject: 'kube-ipvs0', field: null, message: 'is no dummy' }],
+      problemCount: 1,
+    }),
     'error',
     /kube-ipvs0: is no dummy/,
   ],
@@ -100,8 +111,8 @@ export const ROWS: readonly Row[] = [
     'daemon-health',
     daemon({
       problems: [
-        { code: 'a', subject: 'service demo/web', field: 'spec', message: 'is wrong' },
-        { code: 'a', subject: 'sysctl net.x', field: null, message: 'is read-only' },
+        { code: 'a', about: 'object', subject: 'service demo/web', field: 'spec', message: 'is wrong' },
+        { code: 'a', about: 'setting', subject: 'sysctl net.x', field: null, message: 'is read-only' },
       ],
       problemCount: 9,
     }),

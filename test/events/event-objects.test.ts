@@ -4,7 +4,13 @@ import { problemOfService } from '../../src/events/event-objects.ts'
 
 test('problemOfService is an Event of the Service for problems that all nodes see and for no others', () => {
   const of = (code: string, subject = 'service demo/web') =>
-    problemOfService({ code, subject, field: 'metadata.annotations[x]', message: '"y" is not allowed' })
+    problemOfService({
+      code,
+      about: 'object',
+      subject,
+      field: 'metadata.annotations[x]',
+      message: '"y" is not allowed',
+    })
   const occurrence = {
     regarding: { kind: 'Service', namespace: 'demo', name: 'web', apiVersion: 'v1' },
     type: 'Warning',

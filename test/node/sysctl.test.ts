@@ -89,6 +89,7 @@ describe('applySysctls', () => {
     const [problem, ...more] = applySysctls([sysctl('net/ipv4/vs/conntrack', 1), HASH_SIZE, forward], root)
     assert.deepEqual(problem, {
       code: 'sysctl',
+      about: 'setting',
       subject: 'sysctl',
       field: 'net/ipv4/vs/conntrack',
       message: 'cannot set it to 1: this kernel does not have it, or its module is not loaded',

@@ -228,6 +228,7 @@ describe('HealthChecks', () => {
           socket,
           {
             code: 'health-check-port',
+            about: 'object',
             subject: 'service demo/late',
             field: 'spec.healthCheckNodePort',
             message: `node node0 failed to start healthcheck "demo/late" on port ${port}: listen tcp4 ${socket}: bind: address already in use`,

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import type { Problem } from '../../src/values/errors.ts'
 import { ProblemLog } from '../../src/serve/problem-log.ts'
 import { type RecordingLog, recordingLog } from '../support/recording-log.ts'
 
-const problem = (message: string) => ({ code: 'x', subject: 'demo/web', message })
+const problem = (message: string): Problem => ({ code: 'x', about: 'object', subject: 'demo/web', message })
 
 /** Level and reason of each line. */
 const textOf = (log: RecordingLog): readonly string[] =>

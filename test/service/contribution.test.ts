@@ -359,6 +359,7 @@ test('frontendsOf leaves out frontends beyond the limit, external IPs first, and
   assert.deepEqual(problems, [
     {
       code: 'too-many-frontends',
+      about: 'object',
       subject: 'service demo/web',
       field: 'spec',
       message:
@@ -456,6 +457,7 @@ test('frontendsOf leaves out the first frontend that is not allowed and all that
   assert.deepEqual(problems, [
     {
       code: 'no-room',
+      about: 'object',
       subject: 'service demo/web',
       field: 'spec',
       message:

@@ -11,7 +11,6 @@ import {
   when,
 } from '../finding.ts'
 import { nodeReasons, type ReasonedDaemon, type ReasonKind } from '../../inspect/node-reasons.ts'
-import { isOfObject, isOfSetting } from '../../inspect/problem-subject.ts'
 import { quote } from '../../values/quote.ts'
 
 /** What a reason breaks, and where to look on. */
@@ -108,7 +107,7 @@ function daemonHealth(facts: NodeFacts): CheckResult {
         remedy: kind === 'fallback' && fact.fallback !== null ? [`# ${fact.fallback.remedy}`] : remedy,
       }
     })
-    const ofNode = view.problems.filter((problem) => !isOfObject(problem)).length
+    const ofNode = view.problems.filter(({ about }) => about !== 'object').length
     const ofObjects = fact.problemCount - ofNode
     if (ofObjects > 0)
       findings.push({
@@ -117,7 +116,7 @@ function daemonHealth(facts: NodeFacts): CheckResult {
         effect: 'Their Services are served without what is wrong with them.',
         remedy: ['kube-ipvs status --problems'],
       })
-    const settings = view.problems.filter(isOfSetting).length
+    const settings = view.problems.filter(({ about }) => about === 'setting').length
     if (settings > 0)
       findings.push({
         severity: 'note',

@@ -27,6 +27,7 @@ import { nodePortRangesOf } from '../../service/node-addresses.ts'
 import { auditPeriodically } from '../../sync/audit.ts'
 import { parseCidrs } from '../../values/cidr.ts'
 import type { WantedObject } from '../../explain/wanted-objects.ts'
+import type { Problem } from '../../values/errors.ts'
 import { type AuditObserver, type Mode, type ModeOptions, type ModeWatch, type NodeView, periodsOf } from '../mode.ts'
 
 /** Wait after an announced change of rules, so that the commands of one script are one change. Milliseconds. */
@@ -88,7 +89,7 @@ export class IptablesMode implements Mode {
         listener.rulesPassed(report, durationMs, family)
       },
       onMissing: ({ code, match, message }) =>
-        problems.report('iptables', match, [{ code, subject: `module xt_${match}`, message }]),
+        problems.report('iptables', match, [{ code, about: 'node', subject: `module xt_${match}`, message }]),
       onError: (error) => log.error('Writing rules failed', { error }),
     })
   }
@@ -282,7 +283,7 @@ export class IptablesMode implements Mode {
       const matches = await findServiceMatches(this.#kernel, signal)
       const report = (match: string, isThere: boolean, effect: string): void => {
         const message = `the kernel has no match "${match}": ${effect}; load the module (modprobe xt_${match})`
-        const missing = { code: 'match-missing', subject: `module xt_${match}`, message }
+        const missing: Problem = { code: 'match-missing', about: 'node', subject: `module xt_${match}`, message }
         problems.report('iptables', match, isThere ? [] : [missing])
       }
       report('recent', matches.hasRecent, 'Services with session affinity are served without it')

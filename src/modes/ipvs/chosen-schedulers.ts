@@ -117,7 +117,7 @@ export class ChosenSchedulers {
         `the kernel of this node has no scheduler "${name}", and "${configured}" stays in force: load the module ` +
         `"ip_vs_${name}" (modprobe ip_vs_${name}) or choose one that it has`
       problems.report('scheduler', subject, [
-        { code: 'scheduler-missing', subject, field: annotationField(annotation), message },
+        { code: 'scheduler-missing', about: 'object', subject, field: annotationField(annotation), message },
       ])
     }
     for (const subject of left) {

@@ -250,7 +250,9 @@ export class IpvsMode implements Mode {
     const kind = this.dataplane.device.live(SERVICE_DEVICE)?.kind
     const message = `the link is of kind "${kind}" instead of "${DEVICE_KIND}"; it is used as it is and never deleted`
     const wrong = kind !== undefined && kind !== DEVICE_KIND
-    const problems = wrong ? [{ code: 'device-kind', subject: SERVICE_DEVICE, message }] : []
+    const problems: readonly Problem[] = wrong
+      ? [{ code: 'device-kind', about: 'node', subject: SERVICE_DEVICE, message }]
+      : []
     this.#options.problems.report('device', SERVICE_DEVICE, problems)
   }
 
@@ -275,7 +277,9 @@ export class IpvsMode implements Mode {
 
   #reportLeftOut({ code, match, message }: MissingMatchError, leftOut: readonly string[]): void {
     const rules = leftOut.length === 0 ? message : `${message}; left out: ${leftOut.join('; ')}`
-    this.#options.problems.report('iptables', match, [{ code, subject: `module xt_${match}`, message: rules }])
+    this.#options.problems.report('iptables', match, [
+      { code, about: 'node', subject: `module xt_${match}`, message: rules },
+    ])
   }
 }
 
@@ -288,7 +292,7 @@ function ipv6Problems(
   if (![...sync.failures.codes].includes(IPV6_OFF)) return []
   for (const [, error] of sync.failing())
     if (error instanceof CodedError && error.code === IPV6_OFF)
-      return [{ code: IPV6_OFF, subject, message: `${effect}: ${error.message}` }]
+      return [{ code: IPV6_OFF, about: 'node', subject, message: `${effect}: ${error.message}` }]
   return []
 }
 

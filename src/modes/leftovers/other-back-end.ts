@@ -54,7 +54,9 @@ export async function warnOfOtherBackEnd({ families, choice, problems, log, sign
     if (other === undefined) return
     const { backEnd, chains } = other
     const message = `${chains} chains of a service proxy are in iptables-${backEnd}, while this node uses iptables-${choice.mode} (${choice.reason}): packets pass through both, so old rules may still redirect or drop connections; stop what wrote them and this proxy, run "kube-ipvs cleanup", and start this proxy again`
-    problems.report('iptables', 'back ends', [{ code: 'rules-in-other-back-end', subject: 'iptables', message }])
+    problems.report('iptables', 'back ends', [
+      { code: 'rules-in-other-back-end', about: 'node', subject: 'iptables', message },
+    ])
   } catch (error) {
     if (!signal.aborted) log.verbose(2, 'Cannot read the other back end of iptables', { error: errorText(error) })
   }

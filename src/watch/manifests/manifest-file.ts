@@ -62,7 +62,13 @@ export async function parseManifestFile(
   const lines = new LineCounter()
   const lineAt = (offset: number): number => lines.linePos(offset).line || 1
   const report = (code: string, line: number, message: string, field?: string): void => {
-    problems.push({ code, subject: `${name}:${line}`, message, ...(field === undefined ? {} : { field }) })
+    problems.push({
+      code,
+      about: 'object',
+      subject: `${name}:${line}`,
+      message,
+      ...(field === undefined ? {} : { field }),
+    })
   }
 
   const takeObject = (document: Document, path: Path, json: unknown, inheritedType: string): void => {

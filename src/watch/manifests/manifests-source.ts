@@ -9,7 +9,7 @@ import type { ObjectChange, ObjectKind } from '../../service/objects.ts'
 import { errorText, type Problem } from '../../values/errors.ts'
 import type { Log } from '../../values/log.ts'
 import { createIntern } from '../objects/findings.ts'
-import { type ManifestObject, parseManifestFile } from './manifest-file.ts'
+import { type ManifestObject, type ManifestFile, parseManifestFile } from './manifest-file.ts'
 import { type FileState, type FolderState, readFolder } from './manifest-folder.ts'
 import { problemOfUnread, type UnreadEndpoints } from './unread-endpoints.ts'
 import { removal } from '../objects/object-parser.ts'
@@ -114,7 +114,7 @@ class ManifestsSource implements Source {
     } catch (error) {
       log.error('Reading the manifests failed; their last content stays in force', { directory, error })
       const message = error instanceof Error ? error.message : 'a value was thrown that is not an Error'
-      this.#report(directory, [{ code: 'manifests-failed', subject: directory, message }])
+      this.#report(directory, [{ code: 'manifests-failed', about: 'node', subject: directory, message }])
     }
   }
 
@@ -126,7 +126,7 @@ class ManifestsSource implements Source {
       folder = await readFolder(directory, this.#lastRead)
     } catch (error) {
       const message = errorText(error)
-      this.#report(directory, [{ code: 'unreadable-folder', subject: directory, message }])
+      this.#report(directory, [{ code: 'unreadable-folder', about: 'node', subject: directory, message }])
       return
     }
     if (this.#closed) return
@@ -134,7 +134,7 @@ class ManifestsSource implements Source {
     if (files.size === 0 && this.#files.size > 0 && identity !== this.#identity) {
       const message =
         'the path leads to another folder, which is empty: the content of the former one stays in force until a file appears'
-      this.#report(directory, [{ code: 'empty-folder', subject: directory, message }])
+      this.#report(directory, [{ code: 'empty-folder', about: 'node', subject: directory, message }])
       return
     }
     if (files.size > 0) this.#identity = identity
@@ -179,10 +179,14 @@ class ManifestsSource implements Source {
       log.info('Manifest removed', { file: name })
       return
     }
-    const parsed =
+    const parsed: ManifestFile =
       state.error === ''
         ? await parseManifestFile(name, text, nodeName, this.#intern)
-        : { objects: [], unread: [], problems: [{ code: 'unreadable-file', subject: name, message: state.error }] }
+        : {
+            objects: [],
+            unread: [],
+            problems: [{ code: 'unreadable-file', about: 'object', subject: name, message: state.error }],
+          }
     // Only after parsing: if that throws, the next reading needs the text again, and the folder does not read it twice.
     this.#unsettled.delete(name)
     const isGood = parsed.problems.length === 0
@@ -217,7 +221,7 @@ class ManifestsSource implements Source {
           wanted.set(identity, object)
         } else {
           const message = `${identity} is already in ${owner}, which is used`
-          problems.push({ code: 'duplicate-object', subject: `${name}:${object.line}`, message })
+          problems.push({ code: 'duplicate-object', about: 'object', subject: `${name}:${object.line}`, message })
         }
       }
     }

@@ -59,6 +59,7 @@ export function problemOfUnread(
   const more = affected.length === 1 ? '' : `; the same for ${affected.length - 1} more`
   return {
     code: 'unread-kind',
+    about: 'object',
     subject: `${file}:${line}`,
     message:
       `kind ${kind} is not read, so the Service ${service} has no endpoints: write an EndpointSlice (discovery.k8s.io/v1) ` +

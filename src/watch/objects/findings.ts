@@ -95,7 +95,7 @@ export class Findings {
 
   add(code: FindingCode, field: string, message: string): void {
     this.#list ??= new ProblemList()
-    this.#list.add({ code, subject: this.#subject, field, message })
+    this.#list.add({ code, about: 'object', subject: this.#subject, field, message })
   }
 }
 

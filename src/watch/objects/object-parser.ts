@@ -73,7 +73,7 @@ export function parseObject(
   const subject = subjectOf(kind, key)
   const wrong = wrongName(kind, metadata)
   if (wrong !== undefined)
-    return { change: removal(kind, key), problems: [{ code: 'invalid-name', subject, ...wrong }] }
+    return { change: removal(kind, key), problems: [{ code: 'invalid-name', about: 'object', subject, ...wrong }] }
   const findings = new Findings(subject)
   const change = parseChange(kind, { json: isObject(json) ? json : {}, metadata, findings, intern, origin, labels })
   return { change, problems: findings.problems }

@@ -83,7 +83,13 @@ export class ObjectStore {
 
   #reportNameless(): undefined {
     const subject = subjectOf(this.#kind, '(no name)')
-    const problem = { code: 'missing-field', subject, field: 'metadata.name', message: 'must name the object' }
+    const problem: Problem = {
+      code: 'missing-field',
+      about: 'object',
+      subject,
+      field: 'metadata.name',
+      message: 'must name the object',
+    }
     this.#sink.problems(subject, [problem])
     return undefined
   }

@@ -47,6 +47,7 @@ const VIEW: ServiceView = {
   problems: [
     {
       code: 'invalid-annotation',
+      about: 'object',
       subject: 'service demo/web',
       field: 'metadata.annotations[kube-ipvs.io/max-connections]',
       message: 'is not allowed',
