@@ -1,10 +1,11 @@
 /** What `kube-ipvs top --output json` prints: the table as one JSON value, with null for what is unknown. */
+import type { ProxyMode } from '../config/types.ts'
 import { type Row, type SortKey, sortRows } from '../traffic/rows.ts'
 import { BYTES_IN, BYTES_OUT, CONNECTIONS, PACKETS_IN, PACKETS_OUT } from '../traffic/sample.ts'
 import type { TopTable } from './top-text.ts'
 
 export interface TopJson {
-  readonly mode: 'ipvs' | 'iptables'
+  readonly mode: ProxyMode
   readonly by: TopTable['by']
   readonly sort: SortKey
   /** Between the two reads. */

@@ -1,7 +1,7 @@
 /** Puts the daemon's parts together for the other commands: `diff`, `status`, `doctor` and `--init-only`. */
 import { requestModule } from '../../native/module-request.ts'
 import { openRtnetlink } from '../../native/open.ts'
-import type { KubeProxyConfiguration } from '../config/types.ts'
+import type { KubeProxyConfiguration, ProxyMode } from '../config/types.ts'
 import { askHere, type DaemonClient } from '../inspect/daemon-client.ts'
 import type { IpvsConnection } from '../ipvs/connection.ts'
 import { initializeIptablesNode } from '../modes/iptables/kernel.ts'
@@ -191,7 +191,7 @@ async function initializeIpvsNode(
   problems: ProblemLog,
   log: Log,
   signal: AbortSignal,
-): Promise<'ipvs' | 'iptables'> {
+): Promise<ProxyMode> {
   let ipvs: IpvsConnection
   try {
     ipvs = await openIpvs(signal)

@@ -3,6 +3,7 @@
  * cannot tell any of this: names of Services, verdicts on endpoints, owners of addresses, drains, problems. Times are numbers of
  * seconds before the answer, because the daemon and the command that asks need not have the same clock.
  */
+import type { ProxyMode } from '../config/types.ts'
 import type { FrontendKey, FrontendRole } from '../service/frontends.ts'
 import type { Verdict } from '../service/endpoints.ts'
 import type { TrafficPolicy } from '../service/objects.ts'
@@ -93,8 +94,8 @@ export interface DaemonView {
   readonly pid: number
   readonly uptimeSeconds: number
   /** The mode that runs, and the configured one. */
-  readonly mode: 'ipvs' | 'iptables'
-  readonly configuredMode: 'ipvs' | 'iptables'
+  readonly mode: ProxyMode
+  readonly configuredMode: ProxyMode
   /** Why the mode is not the configured one; null: nothing is missing, or a switch of the mode is under way. */
   readonly fallback: { readonly reason: string; readonly message: string; readonly remedy: string } | null
   readonly virtualAddresses: 'addresses' | 'routes'

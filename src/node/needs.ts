@@ -2,6 +2,7 @@
  * What each mode needs from the kernel, as data: each need with its module and the effect if it is missing. Tests compare the
  * matches, targets and set types with those that the rules and the catalogue use.
  */
+import type { ProxyMode } from '../config/types.ts'
 import { CATALOGUE, type SetType } from '../ipset/catalogue.ts'
 import type { IpFamily } from '../values/protocol.ts'
 
@@ -45,7 +46,7 @@ export interface Need extends Omit<Question, 'family'> {
 /** What the needs depend on. */
 export interface NeedsOptions {
   /** The mode that is to run; default ipvs. */
-  readonly mode?: 'ipvs' | 'iptables'
+  readonly mode?: ProxyMode
   readonly families: readonly IpFamily[]
   readonly scheduler: string
   /** Back end of iptables; undefined when there is none. */

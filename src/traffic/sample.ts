@@ -2,6 +2,7 @@
  * What the kernel has counted for the Services of this node at one moment, in either mode, and the rates between two moments. A
  * place is what the kernel counts by: a virtual server in ipvs mode, a Service port in iptables mode.
  */
+import type { ProxyMode } from '../config/types.ts'
 
 /**
  * Counters that only grow, or their rates: connections, packets from clients, packets to clients, bytes from clients, bytes to
@@ -38,7 +39,7 @@ export interface PlaceSample {
 }
 
 export interface Sample {
-  readonly mode: 'ipvs' | 'iptables'
+  readonly mode: ProxyMode
   /** Milliseconds of a clock that never goes back. */
   readonly atMs: number
   /** By key: of a virtual server (`10.96.0.1:80/tcp`), or of a Service port with its protocol. */

@@ -109,12 +109,13 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // Tables of nftables mode, which is none of ours: both modes remove them.
   'src/modes/leftovers/nft-leftovers.ts': ['native', 'src/iptables', 'src/netlink', 'src/values'],
   // What a running daemon tells about itself: the shapes of its answers, and the commands' client.
-  'src/inspect': ['src/explain/wanted-objects.ts', 'src/service', 'src/values'],
+  'src/inspect': ['src/config/types.ts', 'src/explain/wanted-objects.ts', 'src/service', 'src/values'],
   // Predicts the path of a packet from what the kernel has; composition reads that.
   'src/explain': ['src/ipset', 'src/iptables', 'src/ipvs', 'src/service', 'src/values'],
   // What the kernel has counted of Services, in either mode: for commands, and for the daemon when it is asked.
   'src/traffic': [
     'native',
+    'src/config/types.ts',
     'src/conntrack',
     'src/iptables',
     'src/ipvs',

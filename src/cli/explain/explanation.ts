@@ -2,6 +2,7 @@
  * What `kube-ipvs explain` found out, as one value: the text and `--output json` are made from it. It joins what the daemon (or the same
  * code in this process) says about Services with what the kernel has.
  */
+import type { ProxyMode } from '../../config/types.ts'
 import type { PacketPath } from '../../explain/types.ts'
 import type { DaemonView, EndpointView, FrontendView, ServicePortView, ServiceView } from '../../inspect/view.ts'
 import type { LiveObjects } from '../../modes/leftovers/live-objects.ts'
@@ -85,7 +86,7 @@ export interface Explanation {
   readonly knownFrom: KnownFrom
   /** `kube-ipvs 0.1.0 (pid 5)`, `the manifests in /x`; '' for the kernel. */
   readonly source: string
-  readonly mode: 'ipvs' | 'iptables' | null
+  readonly mode: ProxyMode | null
   readonly node: { readonly name: string; readonly zone: string | null }
   /** What this answer cannot say, and why, as whole sentences. */
   readonly unknown: readonly string[]

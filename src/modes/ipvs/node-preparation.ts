@@ -3,7 +3,7 @@
  * asks the kernel what it lacks. Only a missing scheduler ends the process.
  */
 import { openRtnetlink } from '../../../native/open.ts'
-import type { KubeProxyConfiguration } from '../../config/types.ts'
+import type { KubeProxyConfiguration, ProxyMode } from '../../config/types.ts'
 import { OPTIONAL_MATCHES } from '../../iptables/types.ts'
 import { DeviceTable } from '../../ipvs/device.ts'
 import type { IpvsConnection } from '../../ipvs/connection.ts'
@@ -136,7 +136,7 @@ type BackEnd = Pick<IptablesChoice, 'mode' | 'unusable'>
 export interface NodeCheckOptions {
   readonly configuration: KubeProxyConfiguration
   /** The mode that is to run, whose settings and modules are meant; default ipvs. */
-  readonly mode?: 'ipvs' | 'iptables'
+  readonly mode?: ProxyMode
   /** Families that are served; without any, those that the kernel allows. */
   readonly families?: readonly IpFamily[]
   /** Back end of iptables where it has been chosen; else it is chosen here, which may start iptables-save. */
