@@ -4,7 +4,7 @@
  */
 import { COMMAND_HELP } from '../src/cli/command-help.ts'
 import { programOf } from '../src/cli/command-line.ts'
-import { COMMANDS, type CommandName } from '../src/cli/flags.ts'
+import { COMMANDS, type CommandName } from '../src/cli/commands.ts'
 import { flagGroups, wrap } from '../src/cli/help.ts'
 import { VERSION } from '../src/values/well-known.ts'
 

@@ -6,16 +6,9 @@ import { nearest } from '../values/nearest.ts'
 import { quote } from '../values/quote.ts'
 import { goQuoteLetter, goQuoteList, type Parsed } from '../config/go-text.ts'
 import { FLAG_PARSERS } from './flag-value.ts'
-import {
-  type Arguments,
-  COMMAND_ARGUMENTS,
-  COMMANDS,
-  type CommandName,
-  FLAGS,
-  type Flag,
-  type FlagKey,
-  type FlagValues,
-} from './flags.ts'
+import { type Arguments, COMMAND_ARGUMENTS, COMMANDS, type CommandName } from './commands.ts'
+import type { Flag } from './flag.ts'
+import { FLAGS, type FlagKey, type FlagValues } from './flags.ts'
 
 export interface CommandLine {
   readonly command: CommandName

@@ -3,7 +3,9 @@
  * the flags of the command that was typed, and values: words, files or folders. Flags without effect and deprecated flags are left out.
  */
 import { COMMAND_HELP } from './command-help.ts'
-import { COMMAND_ARGUMENTS, COMMANDS, type CommandName, FLAGS, type Flag, SHELLS, type Shell } from './flags.ts'
+import { COMMAND_ARGUMENTS, COMMANDS, type CommandName, SHELLS, type Shell } from './commands.ts'
+import type { Flag } from './flag.ts'
+import { FLAGS } from './flags.ts'
 import { printText } from './output.ts'
 
 /** @param words the shell, which the command line has checked */

@@ -15,7 +15,8 @@ import { parseQuantity } from '../config/quantity.ts'
 import { isDuration } from '../config/values.ts'
 import type { VmoduleItem } from '../config/field.ts'
 import { parseAddressSloppy } from '../values/address.ts'
-import { FLAGS, type Flag, type FlagKinds, type FlagValues } from './flags.ts'
+import type { Flag, FlagKinds } from './flag.ts'
+import { FLAGS, type FlagValues } from './flags.ts'
 import { KUBE_PROXY_RELEASE } from '../values/well-known.ts'
 
 type Parsers = {

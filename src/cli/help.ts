@@ -3,7 +3,9 @@
  */
 import { COMMAND_HELP } from './command-help.ts'
 import type { FlagGroup } from '../config/field.ts'
-import { COMMANDS, type CommandName, FLAGS, type Flag, type FlagKey, type FlagKinds } from './flags.ts'
+import { COMMANDS, type CommandName } from './commands.ts'
+import type { Flag, FlagKinds } from './flag.ts'
+import { FLAGS, type FlagKey } from './flags.ts'
 import type { Style } from './terminal.ts'
 
 export interface HelpOptions {

@@ -4,7 +4,8 @@
  */
 import { CodedError } from '../values/errors.ts'
 import { type CommandLine, parseCommandLine, USAGE_EXIT_CODE } from './command-line.ts'
-import type { CommandName, FlagValues } from './flags.ts'
+import type { CommandName } from './commands.ts'
+import type { FlagValues } from './flags.ts'
 
 /** A command is loaded when it runs: `--help` needs none of them. */
 const RUN: Readonly<Record<CommandName, (flags: FlagValues, words: readonly string[]) => Promise<number>>> = {

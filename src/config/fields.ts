@@ -4,7 +4,7 @@
  * flag, and what Go calls it. The paths are those of KubeProxyConfiguration v1alpha1; `kubeIPVS` is ours.
  *
  * Derived from it: the types (`types.ts`), the reading of files with Go's error texts (`schema.ts`), defaults and flags
- * (`complete.ts`, `cli/flags.ts`, `cli/help.ts`), reload and "without effect" (`changes.ts`), writing (`write.ts`), rules of
+ * (`complete.ts`, `cli/field-flags.ts`, `cli/help.ts`), reload and "without effect" (`changes.ts`), writing (`write.ts`), rules of
  * single values (`validate.ts`), and docs/configuration.md (`dev/configuration-reference.ts`). A field that is live also needs
  * a line in `daemon/live-settings.ts`, or that file does not compile.
  * kube-proxy's oddities that concern several fields are functions outside the table, in `complete.ts` and `validate.ts`.
