@@ -4,7 +4,8 @@
  * @impure
  */
 import { MessageBatch, requestOf } from '../netlink/batch.ts'
-import type { CallOptions, DumpOptions, NetlinkConnection, NetlinkCounters } from '../netlink/connection.ts'
+import type { NetlinkCounters } from '../netlink/exchange.ts'
+import type { CallOptions, DumpOptions, NetlinkConnection } from '../netlink/connection.ts'
 import { BatchPace, runInBatches } from '../netlink/run-batches.ts'
 import { CodedError } from '../values/errors.ts'
 import {

@@ -4,12 +4,12 @@
  * @impure
  */
 import { type MessageBatch, requestOf } from '../netlink/batch.ts'
+import type { NetlinkCounters } from '../netlink/exchange.ts'
 import {
   type CallOptions,
   type DumpOptions,
   listVisited,
   type NetlinkConnection,
-  type NetlinkCounters,
   type Outcome,
 } from '../netlink/connection.ts'
 import type { IpFamily } from '../values/protocol.ts'

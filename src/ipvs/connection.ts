@@ -5,12 +5,12 @@
  * @impure
  */
 import { MessageBatch } from '../netlink/batch.ts'
+import type { NetlinkCounters } from '../netlink/exchange.ts'
 import {
   type CallOptions,
   type DumpOptions,
   listVisited,
   type NetlinkConnection,
-  type NetlinkCounters,
   type Outcome,
 } from '../netlink/connection.ts'
 import { NLM_F_DUMP } from '../netlink/constants.ts'

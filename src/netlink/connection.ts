@@ -8,8 +8,10 @@ import { CodedError } from '../values/errors.ts'
 import { MAX_BATCH_MESSAGES, type MessageBatch } from './batch.ts'
 import { NLM_F_DUMP_INTR, NLMSG_DONE, NLMSG_ERROR, NLMSG_NOOP, NLMSG_OVERRUN } from './constants.ts'
 import { KernelError, netlinkError } from './errors.ts'
+import { Exchange, type NetlinkCounters } from './exchange.ts'
 import { decodeDone, decodeError, type ReceivedMessage, visitMessages } from './message.ts'
-import { Readiness, type Transport, Turns } from './transport.ts'
+import { Slice } from './slice.ts'
+import { type Transport, Turns } from './transport.ts'
 
 /** The result of one message of a batch: undefined is success. */
 export type Outcome = KernelError | undefined
@@ -168,7 +170,7 @@ export class NetlinkConnection {
     if (turn !== undefined) await turn
     // A dump of one datagram reads the clock once: the audit makes thousands of them, and the clock is slow on some kernels.
     const startedAt = performance.now()
-    const slice = { startedAt, lengthMs: options.yieldAfterMs ?? 8 }
+    const slice = new Slice(options.yieldAfterMs ?? 8, startedAt)
     let finished = false
     try {
       const deadline = startedAt + this.#exchange.timeoutMs * DUMP_TIMEOUT_FACTOR
@@ -232,7 +234,7 @@ export class NetlinkConnection {
       }
     }
     const sequence = this.#exchange.send(request, false)
-    let progressBy = slice.startedAt + slice.lengthMs + this.#exchange.timeoutMs
+    let progressBy = slice.endsAt + this.#exchange.timeoutMs
     for (;;) {
       let datagram: Uint8Array
       try {
@@ -253,7 +255,7 @@ export class NetlinkConnection {
       const now = performance.now()
       if (now > Math.min(progressBy, deadline)) throw this.#exchange.timedOut()
       if (ours) progressBy = now + this.#exchange.timeoutMs
-      if (now - slice.startedAt > slice.lengthMs) await nextTurn(slice)
+      if (now > slice.endsAt) await slice.next()
       signal?.throwIfAborted()
       this.#exchange.throwIfClosed()
     }
@@ -263,120 +265,4 @@ export class NetlinkConnection {
     if (request.count !== 1)
       throw netlinkError('netlink-unencodable', `${request.count} messages where one request is expected`)
   }
-}
-
-/** Numbers since the connection was opened, which metrics show. */
-export interface NetlinkCounters {
-  messagesSent: number
-  datagramsSent: number
-  datagramsReceived: number
-}
-
-/** A period of work that may block the event loop for `lengthMs`. */
-interface Slice {
-  startedAt: number
-  readonly lengthMs: number
-}
-
-/**
- * One datagram out, datagrams in: the part that batches, requests and dumps share. It counts, numbers messages, and turns ENOBUFS
- * into `netlink-overrun`. Sequence numbers grow over the life of the socket: a reused one would let a stale reply count.
- */
-class Exchange {
-  readonly counters: NetlinkCounters = { messagesSent: 0, datagramsSent: 0, datagramsReceived: 0 }
-  readonly timeoutMs: number
-  readonly #transport: Transport
-  readonly #readiness: Readiness
-  #sequence = 1
-
-  constructor(transport: Transport, timeoutMs: number) {
-    this.#transport = transport
-    this.timeoutMs = timeoutMs
-    this.#readiness = new Readiness(transport)
-  }
-
-  get portId(): number {
-    return this.#transport.portId
-  }
-
-  throwIfClosed(): void {
-    this.#readiness.throwIfClosed()
-  }
-
-  close(reason: Error): void {
-    this.#readiness.close(reason)
-    this.#transport.close()
-  }
-
-  /** Sends the batch; returns the sequence number of its first message. */
-  send(batch: MessageBatch, ackLast: boolean): number {
-    this.throwIfClosed()
-    const count = batch.count
-    // 0 marks announcements, so no message gets it.
-    if (this.#sequence + count > 0xffffffff) this.#sequence = 1
-    const first = this.#sequence
-    this.#sequence += count
-    this.#transport.send(batch.seal(first, ackLast))
-    this.counters.messagesSent += count
-    this.counters.datagramsSent++
-    return first
-  }
-
-  /** The next datagram, or undefined when there is none now. */
-  receive(): Uint8Array | undefined {
-    let datagram: Uint8Array | undefined
-    try {
-      datagram = this.#transport.receive()
-    } catch (error) {
-      if (!(error instanceof KernelError && error.code === 'ENOBUFS')) throw error
-      this.#discardQueued()
-      throw netlinkError('netlink-overrun', 'the receive queue overflowed and replies are lost', { cause: error })
-    }
-    if (datagram !== undefined) this.counters.datagramsReceived++
-    return datagram
-  }
-
-  /** Waits for the next datagram until `deadline` (performance.now()), then rejects with `netlink-timeout`. */
-  async awaitDatagram(deadline: number, signal: AbortSignal | undefined): Promise<Uint8Array> {
-    for (;;) {
-      const leftMs = deadline - performance.now()
-      if (leftMs <= 0) throw this.timedOut()
-      if (!(await this.#readiness.wait(leftMs, signal))) throw this.timedOut()
-      const datagram = this.receive()
-      if (datagram !== undefined) return datagram
-    }
-  }
-
-  /** Reads and drops everything queued, in slices, because the rest of a dump may be long. */
-  async drain(slice: Slice): Promise<void> {
-    while (!this.#readiness.closed && this.#discardQueued(slice)) await nextTurn(slice)
-  }
-
-  /** The time (performance.now()) at which an answer to a request sent now is late. */
-  deadline(): number {
-    return performance.now() + this.timeoutMs
-  }
-
-  timedOut(): Error {
-    return netlinkError('netlink-timeout', `no answer from the kernel within ${this.timeoutMs} ms`)
-  }
-
-  /** Drops everything queued; true when the slice ended before the queue was empty. */
-  #discardQueued(slice?: Slice): boolean {
-    for (let left = 100_000; left > 0; left--) {
-      try {
-        if (this.#transport.receive() === undefined) return false
-      } catch {
-        // An error in a datagram that is dropped does not matter.
-      }
-      if (slice !== undefined && performance.now() - slice.startedAt > slice.lengthMs) return true
-    }
-    return false
-  }
-}
-
-/** Lets the event loop run, then starts a new slice. */
-async function nextTurn(slice: Slice): Promise<void> {
-  await new Promise<void>((resolve) => setImmediate(resolve))
-  slice.startedAt = performance.now()
 }

@@ -8,14 +8,8 @@ import type { CodedError } from '../values/errors.ts'
 import { decodeAddress, encodeDumpAddresses, type InterfaceAddress } from './address-codec.ts'
 import { AnnouncementReader } from './announcements.ts'
 import { type MessageBatch, requestOf } from './batch.ts'
-import {
-  type CallOptions,
-  type DumpOptions,
-  listVisited,
-  type NetlinkConnection,
-  type NetlinkCounters,
-  type Outcome,
-} from './connection.ts'
+import type { NetlinkCounters } from './exchange.ts'
+import { type CallOptions, type DumpOptions, listVisited, type NetlinkConnection, type Outcome } from './connection.ts'
 import { RTM_DELADDR, RTM_DELLINK, RTM_DELROUTE, RTM_NEWADDR, RTM_NEWLINK, RTM_NEWROUTE } from './constants.ts'
 import { KernelError } from './errors.ts'
 import {

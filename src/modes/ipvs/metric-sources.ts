@@ -7,7 +7,7 @@ import type { Kernel } from './kernel.ts'
 import type { IpvsDataplane } from './dataplane.ts'
 import { listTables } from './tables.ts'
 import type { CountedConnection, KernelSources, SetSize } from '../../metrics/sources.ts'
-import type { NetlinkCounters } from '../../netlink/connection.ts'
+import type { NetlinkCounters } from '../../netlink/exchange.ts'
 
 /** Time with the event loop to itself while the counters of all virtual servers are read. */
 const TURN_MS = 4
