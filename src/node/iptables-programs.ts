@@ -5,7 +5,8 @@
  */
 import { CodedError } from '../values/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'
-import { type FamilyPrograms, type IptablesChoice, missingPrograms } from './iptables-choice.ts'
+import { type FamilyPrograms, missingPrograms } from './installed-iptables.ts'
+import type { IptablesChoice } from './iptables-choice.ts'
 import { type ProgramCall, type ProgramResult, type RunProgram, runProgram } from './programs.ts'
 
 /** Seconds that iptables-restore waits for /run/xtables.lock, which only legacy uses. Less than the deadline. */

@@ -12,7 +12,7 @@ import { type IptablesItem, type IptablesOperation, MissingMatchError } from '..
 import { renderIpvsRules, type RuleInput } from '../../src/modes/ipvs/rules/render.ts'
 import { IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import { IptablesTable } from '../../src/iptables/table.ts'
-import type { IptablesBackEnd } from '../../src/node/iptables-choice.ts'
+import type { IptablesBackEnd } from '../../src/node/installed-iptables.ts'
 import { HostIptables } from '../../src/node/iptables-programs.ts'
 import { type PassReport, Reconciler, reconciled } from '../../src/sync/reconciler.ts'
 import { TableSync } from '../../src/sync/table-sync.ts'

@@ -3,7 +3,8 @@
  * so such chains still decide about connections to Services, and a running proxy never removes them: `kube-ipvs cleanup` does.
  */
 import { itemsOf } from '../../iptables/save-text.ts'
-import type { IptablesBackEnd, IptablesChoice } from '../../node/iptables-choice.ts'
+import type { IptablesBackEnd } from '../../node/installed-iptables.ts'
+import type { IptablesChoice } from '../../node/iptables-choice.ts'
 import { HostIptables } from '../../node/iptables-programs.ts'
 import type { ProblemLog } from '../../serve/problem-log.ts'
 import { errorText } from '../../values/errors.ts'
