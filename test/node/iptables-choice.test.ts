@@ -7,7 +7,6 @@ import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync }
 import { tmpdir } from 'node:os'
 import { after, test } from 'node:test'
 import { chooseIptables, type IptablesChoice, otherIptables } from '../../src/node/iptables-choice.ts'
-import { HostIptables } from '../../src/node/iptables-programs.ts'
 import type { ProgramCall, ProgramResult } from '../../src/node/programs.ts'
 import { CodedError } from '../../src/values/errors.ts'
 import type { IpFamily, UnusableFamilies } from '../../src/values/protocol.ts'
@@ -320,68 +319,4 @@ test('chooseIptables rejects with what to install where no program exists', asyn
     assert.match(error.message, /no iptables-save and ip6tables-save \(with -restore\) .* install the package iptables/)
     return true
   })
-})
-
-test('HostIptables uses the output that the choice saved once', async () => {
-  const host: Host = { ...both, plain: 'xtables-legacy-multi', saves: { 'iptables-nft-save': RULE } }
-  const { choice } = await choose(host)
-  const calls: ProgramCall[] = []
-  const iptables = new HostIptables(choice, async (call) => {
-    calls.push(call)
-    call.onStart?.(4711)
-    assert.ok(iptables.isOwn(4711))
-    return { exitCode: 0, output: 'later', errorText: '' }
-  })
-  assert.equal(await iptables.save('IPv4', signal), RULE)
-  assert.equal(iptables.starts, 0)
-  assert.equal(iptables.isOwn(4711), false)
-  const restore = await iptables.restore('IPv4', 'input', signal)
-  assert.equal(restore.exitCode, 0)
-  assert.ok(iptables.isOwn(4711), 'its announcements may still arrive')
-  assert.deepEqual(calls[0]?.args, ['--noflush', '-w', '5'])
-  assert.equal(calls[0]?.input, 'input')
-})
-
-test('HostIptables gives an iptables-restore of before 1.6.2 no option that it does not know', async () => {
-  const { choice } = await choose({ plain: 'xtables-multi', version: 'iptables v1.6.1' })
-  const calls: ProgramCall[] = []
-  const iptables = new HostIptables(choice, async (call) => {
-    calls.push(call)
-    return { exitCode: 0, output: '', errorText: '' }
-  })
-  await iptables.restore('IPv4', 'input', signal)
-  await iptables.save('IPv4', signal)
-  assert.deepEqual(
-    calls.map(({ args }) => args),
-    [['--noflush'], []],
-  )
-})
-
-test('HostIptables reports a failed save and an IP family without programs', async () => {
-  const { choice } = await choose({ plain: 'xtables-nft-multi' })
-  const failing = new HostIptables(choice, async () => ({ exitCode: 3, output: '', errorText: 'not permitted\n' }))
-  await assert.rejects(failing.save('IPv4', signal), {
-    code: 'iptables-save-failed',
-    message: /ended with 3: not permitted$/,
-  })
-  const half = new HostIptables({ ...choice, programs: {} })
-  await assert.rejects(half.restore('IPv6', '', signal), { code: 'iptables-missing', message: /ip6tables-save/ })
-})
-
-test('HostIptables gives a program twice the time after one that was killed, up to ten minutes', async () => {
-  const { choice } = await choose({ plain: 'xtables-nft-multi', modes: ['nft'] })
-  const deadlines: (number | undefined)[] = []
-  let hangs = true
-  const iptables = new HostIptables(choice, async ({ deadlineMs }: ProgramCall): Promise<ProgramResult> => {
-    deadlines.push(deadlineMs)
-    if (hangs) throw new CodedError('program-timeout', 'killed')
-    return { exitCode: 0, output: '', errorText: '' }
-  })
-  for (let attempt = 0; attempt < 8; attempt++) await assert.rejects(iptables.restore('IPv4', '', signal))
-  hangs = false
-  await iptables.restore('IPv4', '', signal)
-  assert.deepEqual(
-    deadlines,
-    [10, 20, 40, 80, 160, 320, 600, 600, 600].map((seconds) => seconds * 1000),
-  )
 })
