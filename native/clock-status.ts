@@ -1,5 +1,5 @@
 /** Whether the kernel knows its clock to be synchronized: adjtimex(2) without a change, which needs no rights. */
-import { loadLibrary } from './sockets.ts'
+import { loadLibrary } from './libc.ts'
 
 /** struct timex of linux/timex.h on 64-bit machines, and the offset of its status. */
 const TIMEX_BYTES = 208

@@ -4,7 +4,7 @@
  * because Node has no such calls.
  */
 import { readFileSync } from 'node:fs'
-import { loadLibrary } from './sockets.ts'
+import { loadLibrary } from './libc.ts'
 
 /** MADV_DONTNEED of linux/mman.h: the pages of a private mapping of a file are read from the file at the next access. */
 const MADV_DONTNEED = 4

@@ -3,7 +3,7 @@
  * that has neither modprobe nor the files of modules. An ioctl that names a network interface makes the kernel look for a module of
  * that name (dev_load of net/core/dev_ioctl.c), if the caller has CAP_SYS_MODULE; otherwise nothing happens.
  */
-import { libc } from './sockets.ts'
+import { libc } from './libc.ts'
 
 const AF_INET = 2
 const SOCK_DGRAM = 2

@@ -8,7 +8,7 @@ import { NETLINK_NETFILTER, NETLINK_ROUTE } from '../src/netlink/constants.ts'
 import { KernelError } from '../src/netlink/errors.ts'
 import { RtnetlinkConnection, type RtnetlinkEvent, rtnetlinkEvents } from '../src/netlink/rtnetlink.ts'
 import type { Transport } from '../src/netlink/transport.ts'
-import { NetlinkSocket, type NetlinkSocketOptions } from './sockets.ts'
+import { NetlinkSocket, type NetlinkSocketOptions } from './netlink-socket.ts'
 
 /** A connection for requests to a netlink family (NETLINK_ROUTE, NETLINK_GENERIC …). */
 export function openNetlinkConnection(

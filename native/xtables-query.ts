@@ -5,7 +5,7 @@
  */
 import { KernelError } from '../src/netlink/errors.ts'
 import { FAMILY_NUMBER, type IpFamily } from '../src/values/protocol.ts'
-import { libc } from './sockets.ts'
+import { libc } from './libc.ts'
 
 const SOCK_DGRAM = 2
 const SOCK_CLOEXEC = 0o2000000

@@ -3,7 +3,7 @@
  * has changed, for waits that look again and again (waiting.ts). No counter is in them.
  */
 import { createHash } from 'node:crypto'
-import { NetlinkSocket } from '../../native/sockets.ts'
+import { NetlinkSocket } from '../../native/netlink-socket.ts'
 import { encodeList } from '../../src/ipset/codec.ts'
 import { decodeDestination, type DecodedService, decodeService, encodeServiceId } from '../../src/ipvs/codec-servers.ts'
 import { IPVS_GENL_NAME } from '../../src/ipvs/codec.ts'
