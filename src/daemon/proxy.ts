@@ -1,4 +1,4 @@
-/** The life of the proxy: preparation, start, plan, reload, handover, end. `assembleProxy` in `daemon.ts` makes its parts. */
+/** The life of the proxy: preparation, start, plan, reload, handover, end. `assembleProxy` in `proxy-assembly.ts` makes its parts. */
 import type { KubeProxyConfiguration, ProxyMode } from '../config/types.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import type { Fallback } from '../modes/fallback.ts'
