@@ -36,6 +36,17 @@ export function findNetfilter(): NetlinkConnection | undefined {
   }
 }
 
+/** Asks netfilter once; `none` is the answer where the kernel has no nfnetlink. */
+export async function askNetfilter<T>(none: T, ask: (netlink: NetlinkConnection) => Promise<T>): Promise<T> {
+  const netlink = findNetfilter()
+  if (netlink === undefined) return none
+  try {
+    return await ask(netlink)
+  } finally {
+    netlink.close()
+  }
+}
+
 /** A connection for links, addresses and routes. */
 export function openRtnetlink(): RtnetlinkConnection {
   return new RtnetlinkConnection(openNetlinkConnection(NETLINK_ROUTE, { strictChecking: true }))

@@ -3,7 +3,7 @@
  * kernel, not from the daemon.
  */
 import { type Column, formatColumns, type Style } from '../../src/cli/terminal.ts'
-import { type VirtualServerState, virtualServerState } from '../../src/modes/leftovers/kernel-state.ts'
+import { type VirtualServerState, virtualServerState } from '../../src/modes/look/kernel-state.ts'
 import type { IpvsConnection } from '../../src/ipvs/connection.ts'
 import type { Expected } from './expected.ts'
 

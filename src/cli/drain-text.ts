@@ -1,7 +1,7 @@
 /** What `kube-ipvs drain` prints: the drains there are, and how far a wait for the end of connections is. */
 import type { DrainView } from '../inspect/view.ts'
-import type { LiveDrain } from '../traffic/live-drains.ts'
-import type { ConnectionCounts } from '../traffic/local-connections.ts'
+import type { LiveDrain } from '../modes/look/virtual-servers.ts'
+import type { ConnectionCounts } from '../modes/look/connections.ts'
 import { type FittedColumn, fitColumns } from './fitted-table.ts'
 import type { Style } from './terminal.ts'
 

@@ -1,5 +1,5 @@
 /** Waits until no connection to an endpoint is left, or until the time is over. It counts, and sleeps in between. */
-import type { ConnectionCounts } from '../traffic/local-connections.ts'
+import type { ConnectionCounts } from '../modes/look/connections.ts'
 import type { Clock } from '../values/clock.ts'
 
 export interface WaitOptions {

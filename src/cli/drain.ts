@@ -4,11 +4,11 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { askDaemon, type DaemonClient, isUnknown } from '../inspect/daemon-client.ts'
-import { openIpvs, unlessMissing } from '../modes/ipvs/kernel.ts'
-import { answeringMode, hasVirtualIps, readModes } from '../modes/modes-in-kernel.ts'
+import { type ConnectionCounts, LocalConnections } from '../modes/look/connections.ts'
+import { type Look, withLook } from '../modes/look/look.ts'
+import { listDrains } from '../modes/look/virtual-servers.ts'
+import { answeringMode } from '../modes/modes-in-kernel.ts'
 import { deadlineSignal } from '../node/deadline.ts'
-import { listDrains } from '../traffic/live-drains.ts'
-import { type ConnectionCounts, LocalConnections } from '../traffic/local-connections.ts'
 import { parseAddress } from '../values/address.ts'
 import { formatDuration } from '../values/duration.ts'
 import { CodedError } from '../values/errors.ts'
@@ -38,7 +38,7 @@ export async function drain(flags: FlagValues, words: readonly string[]): Promis
   if (wait !== undefined && wait !== '') return waitFor(wait, daemon, flags)
   for (const flag of ['timeout', 'all'] as const)
     if (flags[flag] !== undefined) throw new CodedError('usage', `--${flag} is for --wait`)
-  return showDrains(daemon, flags)
+  return withLook((look) => showDrains(look, daemon, flags))
 }
 
 function noStart(word: string): string {
@@ -50,14 +50,14 @@ function noStart(word: string): string {
   ].join('\n')
 }
 
-async function showDrains(daemon: DaemonClient, flags: FlagValues): Promise<number> {
+async function showDrains(look: Look, daemon: DaemonClient, flags: FlagValues): Promise<number> {
   const signal = deadlineSignal(DEADLINE_MS, 'reading the connections')
   const view = await daemon.drains()
   const status = await daemon.daemon()
   const isKnown = !isUnknown(view)
   if (!isKnown) stderrLog.warn(`kube-ipvs drain: names, ages and deadlines are unknown: ${view.reason}`)
-  const mode = isUnknown(status) ? answeringMode((await readModes(signal)).modes) : status.mode
-  const hasIpvs = mode === 'ipvs' || (await hasVirtualIps(signal))
+  const mode = isUnknown(status) ? answeringMode(await look.modes(signal)) : status.mode
+  const hasIpvs = mode === 'ipvs' || (await look.hasVirtualIps(signal))
   if (mode === 'iptables')
     stderrLog.warn(
       `kube-ipvs drain: nothing drains in iptables mode: the rules of an endpoint are removed at once, and its connections continue${
@@ -68,17 +68,13 @@ async function showDrains(daemon: DaemonClient, flags: FlagValues): Promise<numb
     stderrLog.warn(
       'kube-ipvs drain: this network namespace has nothing of ipvs mode and no rules of iptables mode: is it that of the node?',
     )
-  const ipvs = hasIpvs ? await unlessMissing('ipvs-missing', () => openIpvs(signal)) : undefined
-  try {
-    const live = ipvs === undefined ? [] : await listDrains(ipvs, signal)
-    const drains = joinDrains(live, isKnown ? view.drains : undefined)
-    const { style, columns } = page()
-    if (flags.output === 'json') printJson({ mode: mode ?? null, isKnown, drains })
-    else printLines(drainsText(drains, style, columns))
-    return 0
-  } finally {
-    ipvs?.close()
-  }
+  const ipvs = hasIpvs ? await look.ipvs(signal) : undefined
+  const live = ipvs === undefined ? [] : await listDrains(ipvs, signal)
+  const drains = joinDrains(live, isKnown ? view.drains : undefined)
+  const { style, columns } = page()
+  if (flags.output === 'json') printJson({ mode: mode ?? null, isKnown, drains })
+  else printLines(drainsText(drains, style, columns))
+  return 0
 }
 
 async function waitFor(target: string, daemon: DaemonClient, flags: FlagValues): Promise<number> {

@@ -5,11 +5,12 @@
 import { deadlineSignal } from '../node/deadline.ts'
 import { CodedError } from '../values/errors.ts'
 import { explainService, type Explanation } from './explain/explanation.ts'
-import { explainKernel, fromKernel, readObjects } from './explain/kernel-only.ts'
+import { explainKernel, fromKernel, readObjects, rulesUnread } from './explain/kernel-only.ts'
 import { addressOfPod, findServices, keysOf, type Knowledge, nearestTo, openKnowledge } from './explain/knowledge.ts'
 import { pathKeys, predictPaths } from './explain/paths.ts'
 import { type PacketSource, parseSource, parseTarget, type Target } from './explain/target.ts'
 import { explanationText } from './explain/text.ts'
+import { type Look, openLook } from '../modes/look/look.ts'
 import type { FlagValues } from './flags.ts'
 import { page, printJson, printLines, stderrLog } from './output.ts'
 import { loadSettings } from './settings.ts'
@@ -27,33 +28,38 @@ export async function explain(flags: FlagValues, [text = '']: readonly string[])
   const settings = await loadSettings(flags)
   const signal = deadlineSignal(DEADLINE_MS, 'reading the node')
   const knowledge = await openKnowledge(flags, settings, signal)
+  const look = openLook()
   try {
     for (const reason of knowledge.reasons) stderrLog.warn(`kube-ipvs explain: ${reason}`)
-    const found = await explanationOf(text, target.value, knowledge, signal)
-    const explanation = from === undefined ? found : await withPaths(found, target.value, from.value, knowledge, signal)
+    const question = { target: target.value, knowledge, look, signal }
+    const found = await explanationOf(text, question)
+    const explanation = from === undefined ? found : await withPaths(found, from.value, question)
     if (flags.output === 'json') printJson(explanation)
     else printLines(explanationText(explanation, page()))
     return explanation.isFound ? 0 : UNKNOWN
   } finally {
+    look.close()
     await knowledge.close()
   }
 }
 
-async function explanationOf(
-  text: string,
-  target: Target,
-  knowledge: Knowledge,
-  signal: AbortSignal,
-): Promise<Explanation> {
+interface Question {
+  readonly target: Target
+  readonly knowledge: Knowledge
+  readonly look: Look
+  readonly signal: AbortSignal
+}
+
+async function explanationOf(text: string, { target, knowledge, look, signal }: Question): Promise<Explanation> {
   const { client, daemon, knownFrom, source } = knowledge
   const base = { target: text, from: null, knownFrom, source, paths: [] } as const
-  if (client === undefined || daemon === undefined) return { ...base, ...(await fromKernel(target, signal)) }
+  if (client === undefined || daemon === undefined) return { ...base, ...(await fromKernel(look, target, signal)) }
   const { services: known, omitted } = await findServices(client, target, daemon.node)
   const keys = new Set([
     ...keysOf(target, daemon.node),
     ...known.flatMap(({ view }) => view.ports.flatMap(({ frontends }) => frontends.map(({ key }) => key))),
   ])
-  const live = await readObjects(keys, daemon.mode === 'iptables', signal)
+  const live = await readObjects(look, keys, daemon.mode === 'iptables', signal)
   const services = known.flatMap((one) => explainService(one, target, daemon, live) ?? [])
   const isFound = services.length > 0
   const kernel = isFound ? [] : explainKernel(target, live)
@@ -62,7 +68,7 @@ async function explanationOf(
     mode: daemon.mode,
     node: daemon.node,
     unknown: [
-      ...(live.rulesUnread === '' ? [] : [`The rules could not be read: ${live.rulesUnread}.`]),
+      ...rulesUnread(live),
       ...(omitted === 0 ? [] : [`${omitted} objects in the kernel were not compared, because there are too many.`]),
       ...(kernel.length === 0
         ? []
@@ -78,17 +84,15 @@ async function explanationOf(
 /** Adds the paths of packets from there to everything that was found. */
 async function withPaths(
   explanation: Explanation,
-  target: Target,
   from: PacketSource,
-  { client, daemon }: Knowledge,
-  signal: AbortSignal,
+  { target, knowledge: { client, daemon }, look, signal }: Question,
 ): Promise<Explanation> {
   const questions = {
     sources: await addressesOf(from, client),
     frontends: pathKeys(target, explanation),
     nodeIps: daemon?.node.ips ?? {},
   }
-  const { paths, leftOut } = await predictPaths(questions, signal)
+  const { paths, leftOut } = await predictPaths(look, questions, signal)
   return {
     ...explanation,
     from: from.kind === 'node' ? 'node' : from.kind === 'pod' ? from.pod : from.address,

@@ -5,7 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type DaemonClient, isUnknown } from '../inspect/daemon-client.ts'
 import type { DaemonView } from '../inspect/view.ts'
-import { type KernelState, readKernelState } from '../modes/leftovers/kernel-state.ts'
+import { type KernelState, readKernelState } from '../modes/look/kernel-state.ts'
 import { fallbackOf } from '../modes/fallback.ts'
 import { findLack } from '../modes/ipvs/kernel.ts'
 import { onlyMode } from '../modes/modes-in-kernel.ts'

@@ -1,6 +1,6 @@
 /** The text of `kube-ipvs status`: whether the node is fine, a summary, and the tables. */
 import type { DaemonView, PassView } from '../inspect/view.ts'
-import type { SetsState } from '../modes/leftovers/kernel-state.ts'
+import type { SetsState } from '../modes/look/kernel-state.ts'
 import { printable, quote } from '../values/quote.ts'
 import { breakText, fitColumns } from './fitted-table.ts'
 import type { IpvsStatus, Status } from './status.ts'

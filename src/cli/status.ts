@@ -2,7 +2,7 @@
 import type { Fallback } from '../modes/fallback.ts'
 import type { NoAnswer } from '../inspect/daemon-client.ts'
 import type { DaemonView } from '../inspect/view.ts'
-import type { IpvsState, KernelState, RealServerState, VirtualServerState } from '../modes/leftovers/kernel-state.ts'
+import type { IpvsState, KernelState, RealServerState, VirtualServerState } from '../modes/look/kernel-state.ts'
 
 export interface VirtualServerStatus extends VirtualServerState {
   /** `namespace/name:port`; null: no Service owns it. Absent when Services were not listed. */

@@ -373,9 +373,9 @@ async function connectionsView(
   const targets = parameters.getAll('to')
   if (targets.length === 0 || targets.length > MAX_TARGETS || !targets.every((target) => TARGET.test(target)))
     throw new Refusal(400, 'bad-parameter', 'the parameter to is missing or wrong, or is there too often')
-  const { countConnections } = await import('./connections-view.ts')
+  const { connectionsTo } = await import('./connections-view.ts')
   try {
-    const counts = await countConnections(proxy, targets, parameters.get('udp') === '1', signal)
+    const counts = await connectionsTo(proxy, targets, parameters.get('udp') === '1', signal)
     return { format: VIEW_FORMAT, ...counts }
   } catch (error) {
     throw new Refusal(503, 'unreadable', `the kernel cannot be read: ${errorText(error)}`)

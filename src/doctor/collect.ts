@@ -5,6 +5,7 @@
  */
 import { hostname } from 'node:os'
 import type { KubeProxyConfiguration } from '../config/types.ts'
+import { type Look, withLook } from '../modes/look/look.ts'
 import { kernelFamilies } from '../node/families.ts'
 import { thisHost } from '../node/host.ts'
 import { schedulerOf } from '../ipvs/scheduler.ts'
@@ -50,11 +51,15 @@ const NO_SOURCE = 'no cluster is named: --config, --kubeconfig or --master names
 const MAX_COMMANDS = 200
 
 /** Rejects only when the facts exceed the bounds of a bundle, which is a bug. */
-export async function collectFacts(options: CollectOptions): Promise<NodeFacts> {
+export function collectFacts(options: CollectOptions): Promise<NodeFacts> {
+  return withLook((look) => factsOf(look, options))
+}
+
+async function factsOf(look: Look, options: CollectOptions): Promise<NodeFacts> {
   const { configuration, access, changes, signal, running } = options
   const { release, distributions } = thisHost()
   const nodeName = options.nodeName || hostname()
-  const interfaces = await attempt(() => readInterfaces(signal))
+  const interfaces = await attempt(() => readInterfaces(look, signal))
   const host = { nodeName, addresses: 'value' in interfaces ? addressesOf(interfaces.value) : [] }
   const cluster =
     access === undefined ? unseen(NO_SOURCE) : await attempt(async () => readCluster(await access(), host, signal))
@@ -84,13 +89,13 @@ export async function collectFacts(options: CollectOptions): Promise<NodeFacts> 
     isOursRunning: running.isOurs,
     ...(await readProcesses()),
     interfaces,
-    ipvs: await attempt(() => readIpvs(signal)),
+    ipvs: await attempt(() => readIpvs(look, signal)),
     // After it, because it may have loaded the module.
     ipvsSctp: readIpvsSctp(),
     ipvsTable: readIpvsTable(),
-    ...(await readRules(configuration, signal)),
+    ...(await readRules(look, configuration, signal)),
     ...(await readNft(signal)),
-    paths: configuration.mode === 'ipvs' ? await attempt(() => readPaths(signal)) : { value: [] },
+    paths: configuration.mode === 'ipvs' ? await attempt(() => readPaths(look, signal)) : { value: [] },
     // Questions before may have loaded modules that have settings.
     settings: readSettings(),
     sysctlLines: readSysctlLines(),

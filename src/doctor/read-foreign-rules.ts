@@ -3,16 +3,15 @@
  * Services before ours do. The program nft, where it is installed, names them in its own words.
  * @impure
  */
-import { findNetfilter } from '../../native/open.ts'
+import { askNetfilter } from '../../native/open.ts'
 import type { NftRule } from '../iptables/nft-rule.ts'
 import { isBesideIptables, listNftBaseChains, type NftBaseChain } from '../iptables/nft-chains.ts'
 import { type AllRules, IPTABLES_TABLES, readAllRules } from '../iptables/read-all-rules.ts'
 import { findRival, portsTaken, type RivalSearch } from '../iptables/rival-rules.ts'
 import { canonicalRule, targetOf } from '../iptables/rule-text.ts'
 import { CLEANUP_LAYOUT } from '../modes/leftovers/layouts.ts'
+import type { Look } from '../modes/look/look.ts'
 import { nftAccessOf } from '../modes/nft-access.ts'
-import type { IptablesChoice } from '../node/iptables-choice.ts'
-import { HostIptables } from '../node/iptables-programs.ts'
 import { findProgram, runProgram, searchPath } from '../node/programs.ts'
 import { CodedError } from '../values/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'
@@ -35,28 +34,25 @@ const MAX_PORTS = 20
 const MAX_TAKES = 5
 
 /** The rules of both back ends. Rejects when nothing can be read. */
-export async function readForeignRules(
-  chosen: IptablesChoice,
-  other: IptablesChoice | undefined,
-  families: readonly IpFamily[],
-  signal: AbortSignal,
-): Promise<ForeignRules> {
+export async function readForeignRules(look: Look, signal: AbortSignal): Promise<ForeignRules> {
+  const chosen = await look.iptables(signal)
+  const other = await look.otherIptables(signal)
   const rules: RulesFact[] = []
   const unprinted: string[] = []
   const foreign: NftRulesFact['rules'][number][] = []
   const rivals: RivalFact[] = []
   const failures: unknown[] = []
   const words = new NftWords(signal)
-  for (const choice of other === undefined ? [chosen] : [chosen, other]) {
-    const iptables = new HostIptables(choice)
-    for (const family of families) {
+  for (const iptables of other === undefined ? [chosen] : [chosen, other]) {
+    const { choice } = iptables
+    for (const family of look.families) {
       if (choice.unusable[family] !== undefined || choice.programs[family] === undefined) continue
       try {
         const all = await readAllRules(family, iptables, nftAccessOf(iptables), signal)
         rules.push(summarizeRules(linesOf(all), choice.mode, family))
         unprinted.push(...all.unprinted.map((table) => `${NFT_FAMILY[family]} ${table}`))
         for (const rule of all.foreign) if (foreign.length < MAX_RULES) foreign.push(await words.factOf(family, rule))
-        rivals.push(...rivalsOf(all, family, choice.mode, choice === chosen))
+        rivals.push(...rivalsOf(all, family, choice.mode, iptables === chosen))
       } catch (error) {
         signal.throwIfAborted()
         if (!(error instanceof CodedError)) throw error
@@ -177,19 +173,14 @@ function portOf(rule: string): string {
 /** The table of kube-proxy's nftables mode is a check of its own. */
 const PROXY_TABLE = 'kube-proxy'
 
-async function natChains(signal: AbortSignal): Promise<readonly NftBaseChain[]> {
-  const netlink = findNetfilter()
-  if (netlink === undefined) return []
-  try {
-    const chains = await listNftBaseChains(netlink, { signal })
-    return chains.filter(
+function natChains(signal: AbortSignal): Promise<readonly NftBaseChain[]> {
+  return askNetfilter<readonly NftBaseChain[]>([], async (netlink) =>
+    (await listNftBaseChains(netlink, { signal })).filter(
       (chain) =>
         chain.type === 'nat' &&
         (chain.hook === 'prerouting' || chain.hook === 'output') &&
         chain.table !== PROXY_TABLE &&
         isBesideIptables(chain),
-    )
-  } finally {
-    netlink.close()
-  }
+    ),
+  )
 }

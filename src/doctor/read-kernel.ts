@@ -4,15 +4,12 @@
  * @impure
  */
 import { isClockSynchronized } from '../../native/clock-status.ts'
-import { findNetfilter, openRtnetlink } from '../../native/open.ts'
+import { askNetfilter } from '../../native/open.ts'
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { isBesideIptables, listNftBaseChains } from '../iptables/nft-chains.ts'
 import { listNftTables } from '../iptables/nft-tables.ts'
-import { chooseBackEnd, findOtherBackEnd } from '../modes/iptables-back-end.ts'
-import { openIpvs, unlessMissing } from '../modes/ipvs/kernel.ts'
 import { checkNode } from '../modes/ipvs/node-preparation.ts'
-import type { NetlinkConnection } from '../netlink/connection.ts'
-import { ipFamilies } from '../node/host.ts'
+import type { Look } from '../modes/look/look.ts'
 import type { IptablesChoice } from '../node/iptables-choice.ts'
 import { runProgram } from '../node/programs.ts'
 import { CodedError, errorText } from '../values/errors.ts'
@@ -35,55 +32,50 @@ const MAX_INTERFACES = 1000
 const MAX_ADDRESSES = 64
 const IFF_UP = 1
 
-export async function readInterfaces(signal: AbortSignal): Promise<readonly InterfaceFact[]> {
-  const rtnetlink = openRtnetlink()
-  try {
-    const [links, addresses] = [await rtnetlink.listLinks({ signal }), await rtnetlink.listAddresses({ signal })]
-    const byIndex = Map.groupBy(addresses, ({ interfaceIndex }) => interfaceIndex)
-    // The devices of pods may be thousands and say little: those with addresses come first.
-    const ranked = links.toSorted((a, b) => Number(byIndex.has(b.index)) - Number(byIndex.has(a.index)))
-    return ranked.slice(0, MAX_INTERFACES).map(({ index, name, kind, flags }) => {
-      const own = byIndex.get(index) ?? []
-      const kept = name === SERVICE_DEVICE ? [] : own.slice(0, MAX_ADDRESSES)
-      return {
-        name,
-        kind,
-        isUp: (flags & IFF_UP) !== 0,
-        addresses: kept.map(({ address, prefixLength }) => `${address}/${prefixLength}`),
-        rpFilter: /^[^/]+$/.test(name) ? (readNumber(`/proc/sys/net/ipv4/conf/${name}/rp_filter`) ?? null) : null,
-      }
-    })
-  } finally {
-    rtnetlink.close()
-  }
+export async function readInterfaces({ rtnetlink }: Look, signal: AbortSignal): Promise<readonly InterfaceFact[]> {
+  const [links, addresses] = [await rtnetlink.listLinks({ signal }), await rtnetlink.listAddresses({ signal })]
+  const byIndex = Map.groupBy(addresses, ({ interfaceIndex }) => interfaceIndex)
+  // The devices of pods may be thousands and say little: those with addresses come first.
+  const ranked = links.toSorted((a, b) => Number(byIndex.has(b.index)) - Number(byIndex.has(a.index)))
+  return ranked.slice(0, MAX_INTERFACES).map(({ index, name, kind, flags }) => {
+    const own = byIndex.get(index) ?? []
+    const kept = name === SERVICE_DEVICE ? [] : own.slice(0, MAX_ADDRESSES)
+    return {
+      name,
+      kind,
+      isUp: (flags & IFF_UP) !== 0,
+      addresses: kept.map(({ address, prefixLength }) => `${address}/${prefixLength}`),
+      rpFilter: /^[^/]+$/.test(name) ? (readNumber(`/proc/sys/net/ipv4/conf/${name}/rp_filter`) ?? null) : null,
+    }
+  })
 }
 
 type IpvsFact = NodeFacts['ipvs'] extends Seen<infer T> ? T : never
 
 /** null when the kernel has no IPVS. */
-export async function readIpvs(signal: AbortSignal): Promise<IpvsFact> {
-  const ipvs = await unlessMissing('ipvs-missing', () => openIpvs(signal))
+export async function readIpvs(look: Look, signal: AbortSignal): Promise<IpvsFact> {
+  const ipvs = await look.ipvs(signal)
   if (ipvs === undefined) return null
-  try {
-    const services = await ipvs.listServices({ signal })
-    const { tcpSeconds } = await ipvs.getTimeouts({ signal })
-    const sctpServers = services.filter((one) => one.kind === 'address' && one.fields.protocol === 'sctp').length
-    return { virtualServers: services.length, sctpServers, tcpTimeoutSeconds: tcpSeconds }
-  } finally {
-    ipvs.close()
-  }
+  const services = await ipvs.listServices({ signal })
+  const { tcpSeconds } = await ipvs.getTimeouts({ signal })
+  const sctpServers = services.filter((one) => one.kind === 'address' && one.fields.protocol === 'sctp').length
+  return { virtualServers: services.length, sctpServers, tcpTimeoutSeconds: tcpSeconds }
 }
 
 type Rules = Pick<NodeFacts, 'iptables' | 'rules' | 'nftRules' | 'rivals' | 'lacks'>
 
 /** The back ends of iptables, their rules, and what the kernel lacks for ipvs mode. */
-export async function readRules(configuration: KubeProxyConfiguration, signal: AbortSignal): Promise<Rules> {
+export async function readRules(
+  look: Look,
+  configuration: KubeProxyConfiguration,
+  signal: AbortSignal,
+): Promise<Rules> {
   try {
-    const choice = await chooseBackEnd(ipFamilies(), signal, { mayLoadModules: false })
+    const { choice } = await look.iptables(signal)
     const { reason } = choice
     return {
       iptables: { value: { backEnd: choice.mode, reason, version: await versionOf(choice, signal) } },
-      ...(await readBackEnds(choice, signal)),
+      ...(await readBackEnds(look, signal)),
       lacks: await readLacks(configuration, signal, choice),
     }
   } catch (error) {
@@ -116,13 +108,10 @@ function readLacks(
 const NO_FOREIGN_RULES = { nftRules: { value: { unprinted: [], rules: [] } }, rivals: { value: [] } }
 
 async function readBackEnds(
-  choice: IptablesChoice,
+  look: Look,
   signal: AbortSignal,
 ): Promise<Pick<NodeFacts, 'rules' | 'nftRules' | 'rivals'>> {
-  const read = await attempt(async () => {
-    const other = await findOtherBackEnd(ipFamilies(), choice, signal)
-    return readForeignRules(choice, other, ipFamilies(), signal)
-  })
+  const read = await attempt(() => readForeignRules(look, signal))
   if ('unseen' in read) return { rules: read, nftRules: read, rivals: read }
   const { rules, nftRules, rivals } = read.value
   return { rules: { value: rules }, nftRules: { value: nftRules }, rivals: { value: rivals } }
@@ -146,13 +135,13 @@ const PROXY_TABLE = 'kube-proxy'
 /** The tables of kube-proxy's nftables mode, and chains of other firewalls. */
 export async function readNft(signal: AbortSignal): Promise<Pick<NodeFacts, 'nftProxyTables' | 'nftChains'>> {
   const nftProxyTables = await attempt(() =>
-    withNetfilter(async (netlink) => {
+    askNetfilter([], async (netlink) => {
       const tables = (await listNftTables(netlink, { signal })).filter(({ name }) => name === PROXY_TABLE)
       return tables.map(({ family, name }) => `${family === 'IPv4' ? 'ip' : 'ip6'} ${name}`).slice(0, 4)
     }),
   )
   const nftChains = await attempt(() =>
-    withNetfilter(async (netlink) => {
+    askNetfilter([], async (netlink) => {
       const chains = await listNftBaseChains(netlink, { signal })
       return chains
         .filter((chain) => chain.table !== PROXY_TABLE && isBesideIptables(chain))
@@ -163,17 +152,6 @@ export async function readNft(signal: AbortSignal): Promise<Pick<NodeFacts, 'nft
     }),
   )
   return { nftProxyTables, nftChains }
-}
-
-/** Nothing where the kernel has no nfnetlink. */
-async function withNetfilter<T>(work: (netlink: NetlinkConnection) => Promise<readonly T[]>): Promise<readonly T[]> {
-  const netlink = findNetfilter()
-  if (netlink === undefined) return []
-  try {
-    return await work(netlink)
-  } finally {
-    netlink.close()
-  }
 }
 
 export function readClock(): Promise<NodeFacts['clock']> {

@@ -6,8 +6,8 @@
 import type { Packet, PacketPath, PathStep } from '../explain/types.ts'
 import type { VirtualServerFields } from '../ipvs/types.ts'
 import { virtualServerKey } from '../ipvs/types.ts'
-import { PacketReader } from '../modes/leftovers/packet-reader.ts'
-import { openIpvs } from '../modes/ipvs/kernel.ts'
+import type { Look } from '../modes/look/look.ts'
+import { PacketReader } from '../modes/look/packet-reader.ts'
 import { familyOf } from '../values/address.ts'
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
 import type { PathFact } from './facts.ts'
@@ -22,60 +22,53 @@ const MAX_CANDIDATES = 30
 type Pods = { readonly [family in IpFamily]?: string }
 
 /** Rejects when the kernel cannot be read. Loads no module that a start would not load. */
-export async function readPaths(signal: AbortSignal): Promise<readonly PathFact[]> {
-  const reader = await PacketReader.open(signal)
-  try {
-    const { virtualServers, virtualIps } = reader.picture
-    const servers = Array.from(virtualServers.values()).filter(({ protocol }) => protocol === 'tcp')
-    if (servers.length === 0) return []
-    const pods = await findPods(reader, servers, signal)
-    const paths: PathFact[] = []
-    for (const family of IP_FAMILIES) {
-      const own = servers.filter((server) => server.family === family)
-      // A node port is a virtual server at an address of the node; clients outside may reach no other.
-      const cluster = own.find(({ address }) => virtualIps.has(address))
-      const nodePort = own.find(({ address }) => !virtualIps.has(address))
-      const { [family]: pod } = pods
-      for (const [from, source, server] of [
-        ['pod', pod, cluster],
-        ['node', undefined, cluster],
-        ['outside', OUTSIDE[family], nodePort],
-      ] as const)
-        if (server !== undefined && (from !== 'pod' || source !== undefined))
-          paths.push(pathFact(from, server, await reader.explain(packetTo(server, source), signal)))
-    }
-    return paths
-  } finally {
-    reader.close()
+export async function readPaths(look: Look, signal: AbortSignal): Promise<readonly PathFact[]> {
+  const reader = await PacketReader.open(look, signal)
+  const { virtualServers, virtualIps } = reader.picture
+  const servers = Array.from(virtualServers.values()).filter(({ protocol }) => protocol === 'tcp')
+  if (servers.length === 0) return []
+  const pods = await findPods(look, reader, servers, signal)
+  const paths: PathFact[] = []
+  for (const family of IP_FAMILIES) {
+    const own = servers.filter((server) => server.family === family)
+    // A node port is a virtual server at an address of the node; clients outside may reach no other.
+    const cluster = own.find(({ address }) => virtualIps.has(address))
+    const nodePort = own.find(({ address }) => !virtualIps.has(address))
+    const { [family]: pod } = pods
+    for (const [from, source, server] of [
+      ['pod', pod, cluster],
+      ['node', undefined, cluster],
+      ['outside', OUTSIDE[family], nodePort],
+    ] as const)
+      if (server !== undefined && (from !== 'pod' || source !== undefined))
+        paths.push(pathFact(from, server, await reader.explain(packetTo(server, source), signal)))
   }
+  return paths
 }
 
 /** An endpoint that is reached through an interface that leads to no other machine. */
 async function findPods(
+  look: Look,
   reader: PacketReader,
   servers: readonly VirtualServerFields[],
   signal: AbortSignal,
 ): Promise<Pods> {
   const pods: { [family in IpFamily]?: string } = {}
-  const ipvs = await openIpvs(signal)
-  try {
-    const seen = new Set<string>()
-    for (const server of servers.slice(0, MAX_SERVERS)) {
-      if (pods[server.family] !== undefined) continue
-      for (const { realServer } of await ipvs.listDestinations(server, { signal })) {
-        const { address } = realServer
-        if (seen.has(address) || seen.size >= MAX_CANDIDATES) continue
-        seen.add(address)
-        const { arrivesAt } = await reader.explain(packetTo(server, address), signal)
-        if (arrivesAt === undefined || reader.picture.interfaces.get(arrivesAt)?.isUplink !== false) continue
-        pods[familyOf(address)] = address
-        break
-      }
+  const ipvs = await look.needIpvs(signal)
+  const seen = new Set<string>()
+  for (const server of servers.slice(0, MAX_SERVERS)) {
+    if (pods[server.family] !== undefined) continue
+    for (const { realServer } of await ipvs.listDestinations(server, { signal })) {
+      const { address } = realServer
+      if (seen.has(address) || seen.size >= MAX_CANDIDATES) continue
+      seen.add(address)
+      const { arrivesAt } = await reader.explain(packetTo(server, address), signal)
+      if (arrivesAt === undefined || reader.picture.interfaces.get(arrivesAt)?.isUplink !== false) continue
+      pods[familyOf(address)] = address
+      break
     }
-    return pods
-  } finally {
-    ipvs.close()
   }
+  return pods
 }
 
 function packetTo({ address, port, protocol }: VirtualServerFields, source: string | undefined): Packet {

@@ -1,6 +1,6 @@
 /** Chooses the iptables programs of the back end that this node uses and that its kernel supports. Changes nothing. */
 import { requestModule } from '../../native/module-request.ts'
-import { findNetfilter } from '../../native/open.ts'
+import { askNetfilter } from '../../native/open.ts'
 import { everywhere, missingForNft } from '../iptables/nft-support.ts'
 import { hasCapability } from '../node/capabilities.ts'
 import { chooseIptables, type IptablesChoice, otherIptables } from '../node/iptables-choice.ts'
@@ -35,12 +35,7 @@ export async function findOtherBackEnd(
   return otherIptables({ families, signal, mayOpenRawSockets, missingForNft: () => missing(families, signal) }, chosen)
 }
 
-async function missing(families: readonly IpFamily[], signal: AbortSignal): Promise<UnusableFamilies> {
-  const netlink = findNetfilter()
-  if (netlink === undefined) return everywhere(families, 'the kernel has no nfnetlink')
-  try {
-    return await missingForNft(netlink, families, { signal })
-  } finally {
-    netlink.close()
-  }
+function missing(families: readonly IpFamily[], signal: AbortSignal): Promise<UnusableFamilies> {
+  const none = everywhere(families, 'the kernel has no nfnetlink')
+  return askNetfilter(none, (netlink) => missingForNft(netlink, families, { signal }))
 }

@@ -2,18 +2,8 @@
  * Which modes have something in the kernel: the one definition that every command uses. Each sign is made by service proxies alone. A
  * virtual server is no sign, because keepalived and other programs have virtual servers too.
  */
-import { openRtnetlink } from '../../native/open.ts'
 import type { ProxyMode } from '../config/field.ts'
 import type { SavedTables } from '../iptables/save-text.ts'
-import { CLEANUP_LAYOUT } from './leftovers/layouts.ts'
-import { readRulesOf } from './nft-access.ts'
-import { listOwnRoutes } from '../ipvs/routes.ts'
-import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
-import { ipFamilies } from '../node/host.ts'
-import { HostIptables } from '../node/iptables-programs.ts'
-import { CodedError } from '../values/errors.ts'
-import { SERVICE_DEVICE } from '../values/well-known.ts'
-import { chooseBackEnd } from './iptables-back-end.ts'
 
 export type { ProxyMode }
 
@@ -24,12 +14,6 @@ export interface ModeSigns {
   /** Local routes of kube-ipvs exist. */
   readonly hasLocalRoutes: boolean
   readonly rules: readonly SavedTables[]
-}
-
-export interface ModesInKernel {
-  readonly modes: readonly ProxyMode[]
-  /** Why rules could not be read, so that a mode may be missing; '' when they were. */
-  readonly rulesUnread: string
 }
 
 /** A chain that each mode of kube-proxy and of this program always has, with or without Services, and the other mode never. */
@@ -65,41 +49,4 @@ export function onlyMode(modes: readonly ProxyMode[]): ProxyMode | null {
  */
 export function answeringMode(modes: readonly ProxyMode[]): ProxyMode | undefined {
   return modes.includes('iptables') ? 'iptables' : modes[0]
-}
-
-/** Rejects when the rules cannot be read and nothing else shows a mode. Changes nothing. */
-export async function readModes(signal: AbortSignal): Promise<ModesInKernel> {
-  const virtualIps = await readVirtualIpSigns(signal)
-  const rules: SavedTables[] = []
-  let rulesUnread = ''
-  try {
-    const choice = await chooseBackEnd(ipFamilies(), signal, { mayLoadModules: false })
-    const iptables = new HostIptables(choice)
-    for (const family of ipFamilies())
-      if (choice.unusable[family] === undefined)
-        rules.push((await readRulesOf(iptables, family, CLEANUP_LAYOUT, signal)).saved)
-  } catch (error) {
-    if (!(error instanceof CodedError)) throw error
-    if (!virtualIps.hasDevice && !virtualIps.hasLocalRoutes) throw error
-    rulesUnread = error.message
-  }
-  return { modes: modesIn({ ...virtualIps, rules }), rulesUnread }
-}
-
-/** Whether ipvs mode has kube-ipvs0 or local routes. Starts no program and loads no module. */
-export async function hasVirtualIps(signal: AbortSignal): Promise<boolean> {
-  const { hasDevice, hasLocalRoutes } = await readVirtualIpSigns(signal)
-  return hasDevice || hasLocalRoutes
-}
-
-async function readVirtualIpSigns(signal: AbortSignal): Promise<Omit<ModeSigns, 'rules'>> {
-  const rtnetlink: RtnetlinkConnection = openRtnetlink()
-  try {
-    return {
-      hasDevice: (await rtnetlink.getLink(SERVICE_DEVICE, { signal })) !== undefined,
-      hasLocalRoutes: (await listOwnRoutes(rtnetlink, ipFamilies(), { signal })).length > 0,
-    }
-  } finally {
-    rtnetlink.close()
-  }
 }

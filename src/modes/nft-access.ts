@@ -1,5 +1,5 @@
 /** The tables of iptables-nft over nfnetlink. It is needed on few nodes, so each question has a connection of its own. */
-import { findNetfilter } from '../../native/open.ts'
+import { askNetfilter } from '../../native/open.ts'
 import { deleteNftRules, listNftChains, listNftRules, visitNftRules } from '../iptables/nft-rules.ts'
 import { FIRST_WAIT_MS, MAX_MOVES, MOVES_WITHIN_MS } from '../iptables/jump-order.ts'
 import type { ChainLayout, JumpPlace } from '../iptables/layout.ts'
@@ -8,7 +8,6 @@ import type { RivalRule } from '../iptables/types.ts'
 import { type ReadRules, readRules, unprintableText } from '../iptables/read-rules.ts'
 import type { IptablesTableOptions } from '../iptables/table.ts'
 import type { NftAccess } from '../iptables/types.ts'
-import type { NetlinkConnection } from '../netlink/connection.ts'
 import type { HostIptables } from '../node/iptables-programs.ts'
 import type { ProblemLog } from '../serve/problem-log.ts'
 import type { IpFamily } from '../values/protocol.ts'
@@ -73,21 +72,10 @@ export function nftAccessOf(iptables: HostIptables): NftAccess | undefined {
 }
 
 const OVER_NETLINK: Omit<NftAccess, 'saveTable' | 'showChains'> = {
-  chains: (family, table, signal) => connected([], (netlink) => listNftChains(netlink, family, table, { signal })),
-  rules: (query, signal) => connected([], (netlink) => listNftRules(netlink, query, { signal })),
+  chains: (family, table, signal) => askNetfilter([], (netlink) => listNftChains(netlink, family, table, { signal })),
+  rules: (query, signal) => askNetfilter([], (netlink) => listNftRules(netlink, query, { signal })),
   visitRules: (query, visit, onRestart, signal) =>
-    connected(undefined, (netlink) => visitNftRules(netlink, query, visit, { signal, onRestart })),
+    askNetfilter(undefined, (netlink) => visitNftRules(netlink, query, visit, { signal, onRestart })),
   deleteRules: (family, rules, signal) =>
-    connected(undefined, (netlink) => deleteNftRules(netlink, family, rules, { signal })),
-}
-
-/** `none`: what there is where the kernel has no nfnetlink. */
-async function connected<T>(none: T, work: (netlink: NetlinkConnection) => Promise<T>): Promise<T> {
-  const netlink = findNetfilter()
-  if (netlink === undefined) return none
-  try {
-    return await work(netlink)
-  } finally {
-    netlink.close()
-  }
+    askNetfilter(undefined, (netlink) => deleteNftRules(netlink, family, rules, { signal })),
 }

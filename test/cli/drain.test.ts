@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { countsText, drainsText, durationText, joinDrains } from '../../src/cli/drain-text.ts'
 import { waitForEnd, type WaitOptions } from '../../src/cli/drain-wait.ts'
-import type { ConnectionCounts } from '../../src/traffic/local-connections.ts'
+import type { ConnectionCounts } from '../../src/modes/look/connections.ts'
 
 const plain = (_: unknown, text: string): string => text
 const LIVE = [

@@ -81,8 +81,6 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'src/events': ['src/watch/api/api-client.ts', 'src/watch/api/api-error.ts', 'src/values'],
   // What the modes share, and a mode: the modes never import each other.
   'src/modes': SHARED_BY_MODES,
-  // Rules of either mode show it, whatever else cannot be read.
-  'src/modes/modes-in-kernel.ts': [...SHARED_BY_MODES, 'src/modes/*', 'src/modes/leftovers/layouts.ts'],
   'src/modes/ipvs': [
     ...SHARED_BY_MODES,
     'src/modes/*',
@@ -91,14 +89,23 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'src/modes/leftovers/other-back-end.ts',
   ],
   'src/modes/iptables': [...SHARED_BY_MODES, 'src/modes/*', 'src/modes/leftovers'],
+  // The half of the modes that looks: what the kernel has of either, for commands and for the daemon when it is asked.
+  'src/modes/look': [
+    ...SHARED_BY_MODES,
+    'src/explain',
+    'src/modes/*',
+    'src/modes/ipvs/kernel.ts',
+    'src/modes/iptables/saved-frontends.ts',
+    'src/modes/leftovers/layouts.ts',
+    'src/modes/leftovers/other-back-end.ts',
+  ],
   // Leftovers know both modes; a mode that starts loads nothing of the other one but names of chains.
   'src/modes/leftovers': [
     ...SHARED_BY_MODES,
     'src/modes/*',
     'src/modes/ipvs',
-    'src/modes/iptables/saved-frontends.ts',
+    'src/modes/look',
     'src/modes/leftovers/layouts.ts',
-    'src/explain',
     'src/modes/leftovers/nft-leftovers.ts',
   ],
   'src/modes/leftovers/layouts.ts': [
@@ -114,7 +121,6 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'src/explain': ['src/ipset', 'src/iptables', 'src/ipvs', 'src/service', 'src/values'],
   // What the kernel has counted of Services, in either mode: for commands, and for the daemon when it is asked.
   'src/traffic': [
-    'native',
     'src/config/types.ts',
     'src/conntrack',
     'src/iptables',

@@ -3,8 +3,9 @@
  * comparison comes after all requests, so that it slows none of them, and before anything in the kernel changes.
  */
 import assert from 'node:assert/strict'
-import type { Outcome as PathOutcome, PacketPath, PathStep } from '../../src/explain/types.ts'
-import { PacketReader } from '../../src/modes/leftovers/packet-reader.ts'
+import type { Outcome as PathOutcome, Packet, PacketPath, PathStep } from '../../src/explain/types.ts'
+import { openLook } from '../../src/modes/look/look.ts'
+import { PacketReader } from '../../src/modes/look/packet-reader.ts'
 import { familyOf } from '../../src/values/address.ts'
 import { sameList } from '../../src/values/lists.ts'
 import { ADDRESSES, type Comparison, type From, type Outcome } from './cluster.ts'
@@ -56,11 +57,13 @@ export class Predictions implements Comparison {
 
   /** Reads the kernel of this network namespace, and fails unless everything that was noted is predicted; or when nothing was. */
   async check(): Promise<void> {
-    const reader = await PacketReader.open(AbortSignal.timeout(READ_MS))
+    const look = openLook()
+    const signal = AbortSignal.timeout(READ_MS)
     const wrong: string[] = []
     try {
+      const reader = await PacketReader.open(look, signal)
       for (const request of this.#requests.values()) {
-        const path = await explain(reader, request)
+        const path = await reader.explain(packetOf(request), signal)
         const predicted = observable(path, request.from, request.to)
         const happened = Array.from(request.happened).sort()
         const isRight =
@@ -75,7 +78,7 @@ export class Predictions implements Comparison {
         )
       }
     } finally {
-      reader.close()
+      look.close()
     }
     assert.equal(wrong.length, 0, `${wrong.length} of ${this.#requests.size} requests\n${wrong.join('\n')}`)
     assert.ok(this.#requests.size > 0, 'requests were compared with their predictions')
@@ -83,13 +86,13 @@ export class Predictions implements Comparison {
   }
 }
 
-function explain(reader: PacketReader, { from, to, address }: Request): Promise<PacketPath> {
-  return reader.explain({
+function packetOf({ from, to, address }: Request): Packet {
+  return {
     source: address ?? (from === 'node' ? undefined : ADDRESSES[from][familyOf(to.address)]),
     destination: to.address,
     port: to.protocol === 'ping' ? 0 : to.port,
     protocol: to.protocol === 'ping' ? 'icmp' : to.protocol,
-  })
+  }
 }
 
 function observable(path: PacketPath, from: From, to: Place): readonly Outcome[] {

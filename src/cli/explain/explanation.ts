@@ -5,7 +5,7 @@
 import type { ProxyMode } from '../../config/types.ts'
 import type { PacketPath } from '../../explain/types.ts'
 import type { DaemonView, EndpointView, FrontendView, ServicePortView, ServiceView } from '../../inspect/view.ts'
-import type { LiveObjects } from '../../modes/leftovers/live-objects.ts'
+import type { LiveObjects } from '../../modes/look/live-objects.ts'
 import type { WantedObject } from '../../explain/wanted-objects.ts'
 import { annotationField } from '../../service/annotations.ts'
 import type { FrontendKey } from '../../service/frontends.ts'

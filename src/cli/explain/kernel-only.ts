@@ -1,6 +1,7 @@
 /** What the kernel has for a target: for a comparison with what is wanted, or alone, when nobody tells which Services there are. */
 import { savedFrontends } from '../../modes/iptables/saved-frontends.ts'
-import { type LiveObjects, modeOfLive, readLiveObjects } from '../../modes/leftovers/live-objects.ts'
+import { type LiveObjects, modeOfLive, readLiveObjects } from '../../modes/look/live-objects.ts'
+import type { Look } from '../../modes/look/look.ts'
 import { type FrontendKey, nodePortKey, parseFrontendKey } from '../../service/frontends.ts'
 import { CodedError } from '../../values/errors.ts'
 import { IP_FAMILIES } from '../../values/protocol.ts'
@@ -36,12 +37,13 @@ function bare(kind: ExplainedObject['kind'], frontend: FrontendKey, name: string
 
 /** What the kernel has for these frontends. */
 export function readObjects(
+  look: Look,
   keys: ReadonlySet<FrontendKey>,
   readsRules: boolean,
   signal: AbortSignal,
 ): Promise<LiveObjects> {
   const wanted = new Set([...keys].filter((key) => !key.includes('*')).map((key) => idOf(parseFrontendKey(key))))
-  return readLiveObjects({ isWanted: (id) => wanted.has(idOf(id)), readsRules, signal })
+  return readLiveObjects(look, { isWanted: (id) => wanted.has(idOf(id)), readsRules, signal })
 }
 
 function idOf({ address, port, protocol }: ReturnType<typeof parseFrontendKey>): string {
@@ -49,8 +51,8 @@ function idOf({ address, port, protocol }: ReturnType<typeof parseFrontendKey>):
 }
 
 /** What the kernel alone shows. Rejects when only names would help. */
-export async function fromKernel(target: Target, signal: AbortSignal) {
-  const live = await readLiveObjects({
+export async function fromKernel(look: Look, target: Target, signal: AbortSignal) {
+  const live = await readLiveObjects(look, {
     isWanted: ({ port, address }) =>
       target.kind !== 'service' && port === target.port && (target.kind === 'node-port' || address === target.address),
     readsRules: true,
@@ -70,7 +72,7 @@ export async function fromKernel(target: Target, signal: AbortSignal) {
     unknown: [
       'No daemon answers, so Services are unknown; so are unused endpoints, owners, policies and what is missing in the kernel. ' +
         'Start the daemon, or name a source of Services with --config, --kubeconfig or --manifests.',
-      ...(live.rulesUnread === '' ? [] : [`The rules could not be read: ${live.rulesUnread}.`]),
+      ...rulesUnread(live),
     ],
     isFound: kernel.length > 0,
     nearest: [],
@@ -79,10 +81,15 @@ export async function fromKernel(target: Target, signal: AbortSignal) {
   }
 }
 
+/** That rules could not be read, as a sentence. */
+export function rulesUnread({ unread }: Pick<LiveObjects, 'unread'>): readonly string[] {
+  return unread === undefined ? [] : [`The rules could not be read: ${unread.message}.`]
+}
+
 /** What rules of iptables mode serve, by the names in their comments. */
 function ruleFrontends(target: Target, live: LiveObjects): readonly KernelFrontend[] {
   return IP_FAMILIES.flatMap((family) => {
-    const saved = live.rules[family]
+    const saved = live.saved[family]
     if (saved === undefined) return []
     return savedFrontends(saved, family).flatMap(({ service, key: written, kind, endpoints }) => {
       const { port, protocol } = parseFrontendKey(written)

@@ -1,6 +1,6 @@
 /** A kernel object of a Service, compared with what the kernel has: what `--output json` prints of it. */
 import type { WantedObject } from '../../explain/wanted-objects.ts'
-import type { VirtualServerTraffic } from '../../modes/leftovers/live-objects.ts'
+import type { VirtualServerTraffic } from '../../modes/look/live-objects.ts'
 import type { FrontendKey } from '../../service/frontends.ts'
 
 /**

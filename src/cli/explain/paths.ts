@@ -1,6 +1,7 @@
 /** The packets of `--from`: one to each frontend of a target, with the path that the kernel of this node gives it. */
 import type { DaemonView } from '../../inspect/view.ts'
-import { PacketReader } from '../../modes/leftovers/packet-reader.ts'
+import type { Look } from '../../modes/look/look.ts'
+import { PacketReader } from '../../modes/look/packet-reader.ts'
 import {
   type FrontendKey,
   familyOfKey,
@@ -39,24 +40,21 @@ export function pathKeys(
 
 /** Rejects when the kernel cannot be read. */
 export async function predictPaths(
+  look: Look,
   questions: PathQuestions,
   signal: AbortSignal,
 ): Promise<{ readonly paths: readonly ExplainedPath[]; readonly leftOut: number }> {
   const packets = questions.frontends.flatMap((key) => packetsTo(key, questions))
   if (packets.length === 0) return { paths: [], leftOut: 0 }
-  const reader = await PacketReader.open(signal)
-  try {
-    const paths: ExplainedPath[] = []
-    for (const { frontend, source, destination, port, protocol, because } of packets.slice(0, MAX_PATHS)) {
-      const base = { frontend, source: source ?? null, destination }
-      if (because === '')
-        paths.push({ ...base, ...(await predict(reader, { source, destination, port, protocol }, signal)) })
-      else paths.push({ ...base, path: null, because })
-    }
-    return { paths, leftOut: Math.max(0, packets.length - MAX_PATHS) }
-  } finally {
-    reader.close()
+  const reader = await PacketReader.open(look, signal)
+  const paths: ExplainedPath[] = []
+  for (const { frontend, source, destination, port, protocol, because } of packets.slice(0, MAX_PATHS)) {
+    const base = { frontend, source: source ?? null, destination }
+    if (because === '')
+      paths.push({ ...base, ...(await predict(reader, { source, destination, port, protocol }, signal)) })
+    else paths.push({ ...base, path: null, because })
   }
+  return { paths, leftOut: Math.max(0, packets.length - MAX_PATHS) }
 }
 
 async function predict(

@@ -5,7 +5,7 @@ import { diffIptables, formatIptablesOperation } from '../../iptables/diff.ts'
 import { canonicalRule, ruleOptions } from '../../iptables/rule-text.ts'
 import type { SavedTables } from '../../iptables/save-text.ts'
 import { chainHash, serviceChain } from '../../modes/iptables/chains/chain-names.ts'
-import type { LiveObjects } from '../../modes/leftovers/live-objects.ts'
+import type { LiveObjects } from '../../modes/look/live-objects.ts'
 import type { WantedObject } from '../../explain/wanted-objects.ts'
 import { type FrontendKey, type FrontendRole, parseFrontendKey, parseNodePortKey } from '../../service/frontends.ts'
 import type { IpFamily, Protocol } from '../../values/protocol.ts'
@@ -36,7 +36,7 @@ export function isRuleOf(
 
 export function compareRule(object: WantedRule, live: LiveObjects): ExplainedObject {
   const { family, table, chain } = object
-  const saved = live.rules[family]
+  const saved = live.saved[family]
   const rules = saved?.get(table)?.get(chain)
   const isChain = object.kind === 'chain'
   const base = {
@@ -98,7 +98,7 @@ export function extraRules(
   wanted: readonly WantedObject[],
   live: LiveObjects,
 ): readonly ExplainedObject[] {
-  const saved = live.rules[port.family]
+  const saved = live.saved[port.family]
   const own = wanted.filter(
     (one): one is WantedRule =>
       (one.kind === 'chain' || one.kind === 'rule') && one.family === port.family && one.servicePort === port.name,

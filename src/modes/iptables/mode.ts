@@ -269,7 +269,7 @@ export class IptablesMode implements Mode {
     const { signal } = this.#abort
     const { hasIpvsLeftovers } = await import('../leftovers/ipvs-leftovers.ts')
     // Removal looks again until it can.
-    if (!(await hasIpvsLeftovers(this.rtnetlink, ipFamilies(), signal).catch(() => !signal.aborted))) return
+    if (!(await hasIpvsLeftovers(signal).catch(() => !signal.aborted))) return
     const excluded = parseCidrs(ipvs.excludeCIDRs)
     const drainDeadlineMs = kubeIPVS.drainDeadlineMs || undefined
     const { removeAfterSwitch } = await import('../leftovers/after-switch.ts')

@@ -4,7 +4,6 @@
  * with it, and needs its address; until then the real servers have weight 0, so that IPVS takes no new connection.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { openRtnetlink } from '../../../native/open.ts'
 import type { IpvsConnection } from '../../ipvs/connection.ts'
 import { MAX_BATCH_MESSAGES } from '../../netlink/batch.ts'
 import { virtualServerKey, type VirtualServerKey } from '../../ipvs/types.ts'
@@ -13,8 +12,9 @@ import type { Cidr } from '../../values/cidr.ts'
 import type { Clock } from '../../values/clock.ts'
 import type { Log } from '../../values/log.ts'
 import type { IpFamily } from '../../values/protocol.ts'
-import { openIpset, openIpvs, unlessMissing } from '../ipvs/kernel.ts'
 import { removalOf } from '../ipvs/tables.ts'
+import { type Look, withLook } from '../look/look.ts'
+import { allVirtualServers, realServersOf } from '../look/virtual-servers.ts'
 import { IpvsLeftovers } from './ipvs-leftovers.ts'
 import { CLEANUP_LAYOUT } from './layouts.ts'
 
@@ -40,7 +40,7 @@ export async function removeAfterSwitch(options: AfterSwitchOptions): Promise<vo
   const deadlineMs = now() + (options.drainDeadlineMs ?? Number.POSITIVE_INFINITY)
   for (let round = 0; !signal.aborted; round++) {
     try {
-      const { isDone, used, report } = await removeOnce(options, now() >= deadlineMs)
+      const { isDone, used, report } = await withLook((look) => removeOnce(look, options, now() >= deadlineMs))
       for (const { command, error } of report.failures)
         log.warn('Cannot remove what ipvs mode left; retrying', { command, error: error.message })
       if (isDone) return log.info('Removed what ipvs mode left')
@@ -64,34 +64,25 @@ interface Removal {
   readonly report: PassReport
 }
 
-async function removeOnce({ families, excluded, now, signal }: AfterSwitchOptions, isLate: boolean): Promise<Removal> {
-  const opened: { close(): void }[] = []
-  const open = <T extends { close(): void }>(connection: T): T => {
-    opened.push(connection)
-    return connection
+async function removeOnce(
+  look: Look,
+  { families, excluded, now, signal }: AfterSwitchOptions,
+  isLate: boolean,
+): Promise<Removal> {
+  // A kernel whose ip_vs or ip_set was unloaded has the rest all the same.
+  const [ipvs, ipset] = [await look.ipvs(signal), await look.ipset(signal)]
+  const common = { rtnetlink: look.rtnetlink, iptables: undefined, families, excluded }
+  const pass = async (tables: readonly Reconciled[], used: number): Promise<Removal> => {
+    const report = await new Reconciler(tables).pass({ signal, now, mayRemove: true })
+    const isDone = used === 0 && report.failures.length === 0 && report.unreadable.length === 0
+    return { isDone, used, report }
   }
-  try {
-    const rtnetlink = open(openRtnetlink())
-    // A kernel whose ip_vs or ip_set was unloaded has the rest all the same.
-    const [ipvs, ipset] = [
-      await unlessMissing('ipvs-missing', async () => open(await openIpvs(signal))),
-      await unlessMissing('ipset-missing', async () => open(await openIpset(signal))),
-    ]
-    const common = { rtnetlink, iptables: undefined, families, excluded }
-    const pass = async (tables: readonly Reconciled[], used: number): Promise<Removal> => {
-      const report = await new Reconciler(tables).pass({ signal, now, mayRemove: true })
-      const isDone = used === 0 && report.failures.length === 0 && report.unreadable.length === 0
-      return { isDone, used, report }
-    }
-    if (ipvs === undefined || ipset === undefined)
-      return await pass(removalOf({ ...common, ipvs: undefined, ipset, layout: CLEANUP_LAYOUT }), 0)
-    const leftovers = await IpvsLeftovers.find({ ...common, ipvs, ipset }, signal)
-    const used = isLate ? new Set<VirtualServerKey>() : await drainUsedServers(ipvs, leftovers, signal)
-    const unused = (key: VirtualServerKey): boolean => leftovers.isOwned(key) && !used.has(key)
-    return await pass(used.size > 0 ? [leftovers.removalOfVirtualServers(unused)] : leftovers.removal(), used.size)
-  } finally {
-    for (const connection of opened) connection.close()
-  }
+  if (ipvs === undefined || ipset === undefined)
+    return pass(removalOf({ ...common, ipvs: undefined, ipset, layout: CLEANUP_LAYOUT }), 0)
+  const leftovers = await IpvsLeftovers.find({ ...common, ipvs, ipset }, signal)
+  const used = isLate ? new Set<VirtualServerKey>() : await drainUsedServers(ipvs, leftovers, signal)
+  const unused = (key: VirtualServerKey): boolean => leftovers.isOwned(key) && !used.has(key)
+  return pass(used.size > 0 ? [leftovers.removalOfVirtualServers(unused)] : leftovers.removal(), used.size)
 }
 
 /** Sets the weight of the real servers of every virtual server that connections use to 0. Resolves to these virtual servers. */
@@ -101,18 +92,15 @@ async function drainUsedServers(
   signal: AbortSignal,
 ): Promise<ReadonlySet<VirtualServerKey>> {
   const used = new Set<VirtualServerKey>()
-  for (const service of await ipvs.listServices({ signal })) {
-    if (service.kind !== 'address') continue
-    const key = virtualServerKey(service.fields)
-    if (!leftovers.isOwned(key)) continue
-    const destinations = await ipvs.listDestinations(service.fields, { signal })
+  const owned = (await allVirtualServers(ipvs, signal)).filter((id) => leftovers.isOwned(virtualServerKey(id)))
+  for await (const { id, destinations } of realServersOf(ipvs, owned, signal)) {
     if (!destinations.some((it) => it.activeConnections + it.inactiveConnections > 0)) continue
-    used.add(key)
+    used.add(virtualServerKey(id))
     const weighted = destinations.filter(({ realServer }) => realServer.weight > 0)
     for (let first = 0; first < weighted.length; first += MAX_BATCH_MESSAGES) {
       const batch = ipvs.batch()
       for (const { realServer } of weighted.slice(first, first + MAX_BATCH_MESSAGES))
-        batch.editDestination(service.fields, { ...realServer, weight: 0 })
+        batch.editDestination(id, { ...realServer, weight: 0 })
       // Another program may remove a real server at the same time.
       const failed = (await batch.commit({ signal })).find((it) => it !== undefined && !GONE.has(it.code))
       if (failed !== undefined) throw failed

@@ -3,16 +3,13 @@
  * other tables with nothing wanted in any, so that a cleanup removes nothing that a pass would leave alone.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { openRtnetlink } from '../../../native/open.ts'
-import { ipFamilies } from '../../node/host.ts'
-import { HostIptables } from '../../node/iptables-programs.ts'
 import { commandsOf } from '../../sync/plan.ts'
 import { type Reconciled, Reconciler } from '../../sync/reconciler.ts'
 import type { Cidr } from '../../values/cidr.ts'
 import { asError } from '../../values/errors.ts'
-import { chooseBackEnd, findOtherBackEnd } from '../iptables-back-end.ts'
-import { openIpset, openIpvs, unlessMissing } from '../ipvs/kernel.ts'
+import { unlessMissing } from '../ipvs/kernel.ts'
 import { chainTables, removalOf, removalOfChains } from '../ipvs/tables.ts'
+import { openLook } from '../look/look.ts'
 import { IpvsLeftovers } from './ipvs-leftovers.ts'
 import { CLEANUP_LAYOUT } from './layouts.ts'
 import { findNftLeftovers, type RemovalResult, removeNftLeftovers } from './nft-leftovers.ts'
@@ -52,7 +49,8 @@ type Failures = RemovalResult['failures'][number][]
 /** What cannot be read or opened is a failure by itself, and everything else is removed all the same. */
 async function removeFromTables(options: CleanupOptions): Promise<RemovalResult> {
   const { excluded, dryRun, signal } = options
-  const families = ipFamilies()
+  const look = openLook({ mayLoadModules: true })
+  const { families } = look
   const failures: Failures = []
   const attempt = async <T>(command: string, work: () => Promise<T>): Promise<T | undefined> => {
     try {
@@ -63,18 +61,15 @@ async function removeFromTables(options: CleanupOptions): Promise<RemovalResult>
       return undefined
     }
   }
-  // A kernel that has no IPVS or no ipset has nothing of it, and a node without programs of iptables has no rules.
-  const iptables = await attempt('iptables-save', () =>
-    unlessMissing('iptables-missing', async () => new HostIptables(await chooseBackEnd(families, signal))),
-  )
-  const other = await attempt(
-    'iptables-save',
-    async () => iptables && (await findOtherBackEnd(families, iptables.choice, signal)),
-  )
-  const ipset = await attempt('ipset list', () => unlessMissing('ipset-missing', () => openIpset(signal)))
-  const ipvs = await attempt('ipvsadm -L', () => unlessMissing('ipvs-missing', () => openIpvs(signal)))
-  const rtnetlink = openRtnetlink()
   try {
+    // A kernel that has no IPVS or no ipset has nothing of it, and a node without programs of iptables has no rules.
+    const iptables = await attempt('iptables-save', () =>
+      unlessMissing('iptables-missing', () => look.iptables(signal)),
+    )
+    const other = await attempt('iptables-save', async () => iptables && (await look.otherIptables(signal)))
+    const ipset = await attempt('ipset list', () => look.ipset(signal))
+    const ipvs = await attempt('ipvsadm -L', () => look.ipvs(signal))
+    const { rtnetlink } = look
     const leftovers =
       ipset === undefined || ipvs === undefined
         ? undefined
@@ -85,8 +80,7 @@ async function removeFromTables(options: CleanupOptions): Promise<RemovalResult>
     const inUse = (): readonly Reconciled[] =>
       leftovers?.removal() ??
       removalOf({ ipvs: undefined, ipset, rtnetlink, iptables, families, excluded, layout: CLEANUP_LAYOUT })
-    const notInUse = (): readonly Reconciled[] =>
-      removalOfChains(chainTables(families, other && new HostIptables(other), CLEANUP_LAYOUT))
+    const notInUse = (): readonly Reconciled[] => removalOfChains(chainTables(families, other, CLEANUP_LAYOUT))
     // What is last is removed first: rules of either back end name sets.
     const reconciler = (): Reconciler => new Reconciler([...inUse(), ...notInUse()])
     const onUnreadable = (table: string, error: Error): void => {
@@ -96,7 +90,7 @@ async function removeFromTables(options: CleanupOptions): Promise<RemovalResult>
     if (!dryRun) failures.push(...(await removeAll(reconciler(), signal)))
     return { commands, failures }
   } finally {
-    for (const connection of [ipset, ipvs, rtnetlink]) connection?.close()
+    look.close()
   }
 }
 

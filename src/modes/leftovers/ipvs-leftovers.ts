@@ -5,37 +5,28 @@
 import { type SetRole, setName } from '../../ipset/catalogue.ts'
 import { SetTable } from '../../ipset/tables.ts'
 import type { SetEntry } from '../../ipset/types.ts'
-import { RouteTable } from '../../ipvs/routes.ts'
 import type { VirtualServerKey } from '../../ipvs/types.ts'
-import type { RtnetlinkConnection } from '../../netlink/rtnetlink.ts'
 import { isModuleThere } from '../../node/host.ts'
 import { parseFrontendKey } from '../../service/frontends.ts'
 import { type Reconciled, reconciled } from '../../sync/reconciler.ts'
 import { TableSync } from '../../sync/table-sync.ts'
 import type { IpFamily, Protocol } from '../../values/protocol.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
-import { openIpset } from '../ipvs/kernel.ts'
 import { openTables, removalOf, type TableOptions } from '../ipvs/tables.ts'
+import { withLook } from '../look/look.ts'
 import { CLEANUP_LAYOUT } from './layouts.ts'
 
 /**
  * Whether ipvs mode has left anything on this node that a removal would find: the device, a local route, or a set. Another program may have
  * deleted any of them. Virtual servers alone say nothing, because only the sets say which of them are ours. Loads no module.
  */
-export async function hasIpvsLeftovers(
-  rtnetlink: RtnetlinkConnection,
-  families: readonly IpFamily[],
-  signal: AbortSignal,
-): Promise<boolean> {
-  if ((await rtnetlink.getLink(SERVICE_DEVICE, { signal })) !== undefined) return true
-  if ((await new RouteTable(rtnetlink, families).list('all', signal)).size > 0) return true
-  if (!isModuleThere('ip_set')) return false
-  const ipset = await openIpset(signal)
-  try {
-    return (await new SetTable(ipset, families).list('all', signal)).size > 0
-  } finally {
-    ipset.close()
-  }
+export function hasIpvsLeftovers(signal: AbortSignal): Promise<boolean> {
+  return withLook(async (look) => {
+    if (await look.hasVirtualIps(signal)) return true
+    if (!isModuleThere('ip_set')) return false
+    const ipset = await look.ipset(signal)
+    return ipset !== undefined && (await new SetTable(ipset, look.families).list('all', signal)).size > 0
+  })
 }
 
 /** `iptables`: undefined where rules are removed by the rule loops of the running mode, or cannot be reached. */

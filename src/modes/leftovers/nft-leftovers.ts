@@ -4,7 +4,7 @@
  * Established ones live on in conntrack.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { findNetfilter } from '../../../native/open.ts'
+import { askNetfilter } from '../../../native/open.ts'
 import { deleteNftTable, listNftTables, type NftTable } from '../../iptables/nft-tables.ts'
 import type { NetlinkConnection } from '../../netlink/connection.ts'
 import { asError } from '../../values/errors.ts'
@@ -18,12 +18,15 @@ export interface RemovalResult {
   readonly failures: readonly { readonly command: string; readonly error: Error }[]
 }
 
+/** A kernel without nfnetlink has no tables. */
+const NOTHING: RemovalResult = { commands: [], failures: [] }
+
 /** From a failure to the next attempt. */
 const PERIOD_MS = 10_000
 
 /** What `removeNftLeftovers` would delete. Rejects when the kernel refuses to list tables. */
 export async function findNftLeftovers(signal: AbortSignal): Promise<RemovalResult> {
-  return withNetfilter(async (netlink) => ({
+  return askNetfilter(NOTHING, async (netlink) => ({
     commands: (await leftTables(netlink, signal)).map(deletionOf),
     failures: [],
   }))
@@ -31,7 +34,7 @@ export async function findNftLeftovers(signal: AbortSignal): Promise<RemovalResu
 
 /** Deletes the tables; what was deleted, and what could not be, as commands. Rejects when the kernel refuses to list tables. */
 export async function removeNftLeftovers(signal: AbortSignal): Promise<RemovalResult> {
-  return withNetfilter(async (netlink) => {
+  return askNetfilter(NOTHING, async (netlink) => {
     const commands: string[] = []
     const failures: { command: string; error: Error }[] = []
     for (const table of await leftTables(netlink, signal)) {
@@ -64,17 +67,6 @@ export async function removeNftAfterSwitch(log: Log, signal: AbortSignal): Promi
       log.warn('Cannot remove what nftables mode left; retrying', { error })
     }
     await sleep(PERIOD_MS, undefined, { signal }).catch(() => undefined)
-  }
-}
-
-/** Where the kernel has no nfnetlink, it has no tables either. */
-async function withNetfilter(work: (netlink: NetlinkConnection) => Promise<RemovalResult>): Promise<RemovalResult> {
-  const netlink = findNetfilter()
-  if (netlink === undefined) return { commands: [], failures: [] }
-  try {
-    return await work(netlink)
-  } finally {
-    netlink.close()
   }
 }
 

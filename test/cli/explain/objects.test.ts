@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { compareObjects } from '../../../src/cli/explain/objects.ts'
 import type { ExplainedObject } from '../../../src/cli/explain/object-types.ts'
 import type { VirtualServer } from '../../../src/ipvs/types.ts'
-import type { LiveObjects } from '../../../src/modes/leftovers/live-objects.ts'
+import type { LiveObjects } from '../../../src/modes/look/live-objects.ts'
 import type { WantedObject } from '../../../src/explain/wanted-objects.ts'
 import { hostAddress } from '../../../src/ipvs/address-diff.ts'
 import { localRoute } from '../../../src/ipvs/route-diff.ts'
@@ -45,8 +45,9 @@ function live(change: Partial<LiveObjects> = {}): LiveObjects {
     entries: new Map([[`${ENTRY.set} ${ENTRY.entry}`, ENTRY]]),
     addresses: new Map([['10.96.0.1', hostAddress('10.96.0.1')]]),
     routes: new Map(),
-    rules: {},
-    rulesUnread: '',
+    saved: {},
+    unread: undefined,
+    device: undefined,
     ...change,
   }
 }
@@ -187,7 +188,7 @@ const RULES: readonly WantedObject[] = [
 function saved(...lines: readonly string[]): LiveObjects {
   const chains = [...new Set(lines.map((line) => line.split(' ')[1] ?? ''))].map((chain) => `:${chain} - [0:0]`)
   const text = ['*nat', ...chains, ...lines, 'COMMIT', ''].join('\n')
-  return live({ rules: { IPv4: parseSave(text) }, addresses: null, entries: null, virtualServers: null })
+  return live({ saved: { IPv4: parseSave(text) }, addresses: null, entries: null, virtualServers: null })
 }
 
 test('chains and rules of iptables mode are compared without regard to their spelling', () => {

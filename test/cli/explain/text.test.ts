@@ -6,7 +6,7 @@ import { packetsTo } from '../../../src/cli/explain/paths.ts'
 import { parseTarget, type Target } from '../../../src/cli/explain/target.ts'
 import type { Outcome, PacketPath, PathStep } from '../../../src/explain/types.ts'
 import type { DaemonView, EndpointView, FrontendView, ServiceView } from '../../../src/inspect/view.ts'
-import type { LiveObjects } from '../../../src/modes/leftovers/live-objects.ts'
+import type { LiveObjects } from '../../../src/modes/look/live-objects.ts'
 import { finishLine } from '../../../src/cli/output.ts'
 import { styleFor } from '../../../src/cli/terminal.ts'
 
@@ -89,8 +89,9 @@ const LIVE: LiveObjects = {
   entries: new Map(),
   addresses: new Map(),
   routes: new Map(),
-  rules: {},
-  rulesUnread: '',
+  saved: {},
+  unread: undefined,
+  device: undefined,
 }
 
 function targetOf(text: string): Target {

@@ -5,7 +5,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { findNetfilter, openRtnetlink } from '../../../native/open.ts'
+import { askNetfilter } from '../../../native/open.ts'
 import type {
   Answers,
   KernelPicture,
@@ -15,91 +15,70 @@ import type {
   RouteQuestion,
 } from '../../explain/picture.ts'
 import { predictPath } from '../../explain/predict.ts'
-import type { RuleTables } from '../../explain/rules.ts'
+import { type RuleTables, ruleTables } from '../../explain/rules.ts'
 import { PacketSet } from '../../explain/sets.ts'
 import type { Packet, PacketPath, RouteDecision } from '../../explain/types.ts'
 import { CATALOGUE } from '../../ipset/catalogue.ts'
 import { isBesideIptables, listNftBaseChains } from '../../iptables/nft-chains.ts'
-import type { IpvsConnection } from '../../ipvs/connection.ts'
-import { liveRoutes } from '../../ipvs/route-diff.ts'
-import { listOwnRoutes } from '../../ipvs/routes.ts'
+import { readAllRules } from '../../iptables/read-all-rules.ts'
 import { type RealServer, type VirtualServerFields, type VirtualServerKey, virtualServerKey } from '../../ipvs/types.ts'
 import { KernelError } from '../../netlink/errors.ts'
 import { RTN_LOCAL, RTN_UNICAST } from '../../netlink/route-codec.ts'
 import type { RtnetlinkConnection } from '../../netlink/rtnetlink.ts'
-import { ipFamilies } from '../../node/host.ts'
-import type { IptablesChoice } from '../../node/iptables-choice.ts'
-import { HostIptables } from '../../node/iptables-programs.ts'
+import type { HostIptables } from '../../node/iptables-programs.ts'
 import { CodedError, errorText } from '../../values/errors.ts'
 import { isLinkLocal, isLoopback } from '../../values/address.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
-import { chooseBackEnd, findOtherBackEnd } from '../iptables-back-end.ts'
-import { openIpset, openIpvs, unlessMissing } from '../ipvs/kernel.ts'
-import { readRuleTables } from './rule-tables.ts'
+import { nftAccessOf } from '../nft-access.ts'
+import type { Look } from './look.ts'
 
 /** More rounds of questions than any path needs: each follows what the round before has found. */
 const MAX_ROUNDS = 32
 
 export class PacketReader {
   readonly picture: KernelPicture
-  readonly #rtnetlink: RtnetlinkConnection
-  readonly #ipvs: IpvsConnection | undefined
+  readonly #look: Look
   readonly #links: ReadonlyMap<number, string>
   readonly #routes = new Map<string, RouteAnswer>()
   readonly #realServers = new Map<VirtualServerKey, readonly RealServer[]>()
 
-  /** Reads the picture. Rejects when the kernel cannot be read (EPERM). Close the result. */
-  static async open(signal: AbortSignal): Promise<PacketReader> {
-    const rtnetlink = openRtnetlink()
-    let ipvs: IpvsConnection | undefined
-    try {
-      ipvs = await unlessMissing('ipvs-missing', () => openIpvs(signal))
-      const links = await rtnetlink.listLinks({ signal })
-      const { rules, limits } = await readRules(signal)
-      const picture: KernelPicture = {
-        rules,
-        limits: [...limits, ...(await policyRouting(rtnetlink, signal))],
-        ...(await readVirtualServers(ipvs, signal)),
-        ...(await readLinks(rtnetlink, links, signal)),
-        sets: await readSets(signal),
-        ipvsTracksConnections: await isSet('net/ipv4/vs/conntrack'),
-        forwards: {
-          IPv4: await isSet('net/ipv4/ip_forward'),
-          IPv6: await isSet('net/ipv6/conf/all/forwarding'),
-        },
-        seesBridged: {
-          IPv4: await isSet('net/bridge/bridge-nf-call-iptables'),
-          IPv6: await isSet('net/bridge/bridge-nf-call-ip6tables'),
-        },
-      }
-      return new PacketReader(picture, rtnetlink, ipvs, new Map(links.map(({ index, name }) => [index, name])))
-    } catch (error) {
-      rtnetlink.close()
-      ipvs?.close()
-      throw error
+  /** Reads the picture. Rejects when the kernel cannot be read (EPERM). */
+  static async open(look: Look, signal: AbortSignal): Promise<PacketReader> {
+    const links = await look.rtnetlink.listLinks({ signal })
+    const { rules, limits } = await readRules(look, signal)
+    const picture: KernelPicture = {
+      rules,
+      limits: [...limits, ...(await policyRouting(look.rtnetlink, signal))],
+      ...(await readVirtualServers(look, signal)),
+      ...(await readLinks(look, links, signal)),
+      sets: await readSets(look, signal),
+      ipvsTracksConnections: await isSet('net/ipv4/vs/conntrack'),
+      forwards: {
+        IPv4: await isSet('net/ipv4/ip_forward'),
+        IPv6: await isSet('net/ipv6/conf/all/forwarding'),
+      },
+      seesBridged: {
+        IPv4: await isSet('net/bridge/bridge-nf-call-iptables'),
+        IPv6: await isSet('net/bridge/bridge-nf-call-ip6tables'),
+      },
     }
+    return new PacketReader(picture, look, new Map(links.map(({ index, name }) => [index, name])))
   }
 
-  private constructor(
-    picture: KernelPicture,
-    rtnetlink: RtnetlinkConnection,
-    ipvs: IpvsConnection | undefined,
-    links: ReadonlyMap<number, string>,
-  ) {
+  private constructor(picture: KernelPicture, look: Look, links: ReadonlyMap<number, string>) {
     this.picture = picture
-    this.#rtnetlink = rtnetlink
-    this.#ipvs = ipvs
+    this.#look = look
     this.#links = links
   }
 
   /** The predicted path. Rejects when the kernel cannot be asked. */
-  async explain(packet: Packet, signal?: AbortSignal): Promise<PacketPath> {
+  async explain(packet: Packet, signal: AbortSignal): Promise<PacketPath> {
     const answers: Answers = { routes: this.#routes, realServers: this.#realServers }
     for (let round = 0; ; round++) {
       // A round may take a second, and a deadline needs a turn of the event loop to end the rest.
       await nextTurn()
-      signal?.throwIfAborted()
+      signal.throwIfAborted()
       const { path, questions } = predictPath(this.picture, answers, packet)
       if (questions.routes.size === 0 && questions.realServers.size === 0) return path
       if (round === MAX_ROUNDS)
@@ -108,17 +87,12 @@ export class PacketReader {
     }
   }
 
-  /** Closes the connections to the kernel. */
-  close(): void {
-    this.#rtnetlink.close()
-    this.#ipvs?.close()
-  }
-
-  async #answer({ routes, realServers }: Questions, signal: AbortSignal | undefined): Promise<void> {
+  async #answer({ routes, realServers }: Questions, signal: AbortSignal): Promise<void> {
     for (const [key, question] of routes) this.#routes.set(key, await this.#askRoute(question, signal))
     for (const key of realServers) {
       const server = this.picture.virtualServers.get(key)
-      const found = server === undefined ? [] : ((await this.#ipvs?.listDestinations(server, { signal })) ?? [])
+      const ipvs = server && (await this.#look.ipvs(signal))
+      const found = server === undefined ? [] : ((await ipvs?.listDestinations(server, { signal })) ?? [])
       this.#realServers.set(
         key,
         found.map(({ realServer }) => realServer),
@@ -126,12 +100,12 @@ export class PacketReader {
     }
   }
 
-  async #askRoute(question: RouteQuestion, signal: AbortSignal | undefined): Promise<RouteAnswer> {
+  async #askRoute(question: RouteQuestion, signal: AbortSignal): Promise<RouteAnswer> {
     const { destination, source, arrivesAt, mark } = question
     const inInterfaceIndex = arrivesAt === undefined ? undefined : this.#indexOf(arrivesAt)
     if (arrivesAt !== undefined && inInterfaceIndex === undefined) return refused('ENODEV')
     try {
-      const found = await this.#rtnetlink.lookUpRoute({ destination, source, inInterfaceIndex, mark }, { signal })
+      const found = await this.#look.rtnetlink.lookUpRoute({ destination, source, inInterfaceIndex, mark }, { signal })
       return { decision: this.#decisionOf(found), source: arrivesAt === undefined ? found.source : undefined }
     } catch (error) {
       if (error instanceof KernelError && ROUTE_ERRORS.has(error.code)) return refused(error.code)
@@ -170,18 +144,17 @@ function refused(error: string): RouteAnswer {
   return { decision: { kind: 'none', error }, source: undefined }
 }
 
-async function readRules(signal: AbortSignal): Promise<Pick<KernelPicture, 'rules' | 'limits'>> {
+async function readRules(look: Look, signal: AbortSignal): Promise<Pick<KernelPicture, 'rules' | 'limits'>> {
   const rules: Partial<Record<IpFamily, RuleTables>> = {}
   const limits: string[] = []
   try {
-    const choice = await chooseBackEnd(ipFamilies(), signal, { mayLoadModules: false })
-    const iptables = new HostIptables(choice)
-    for (const family of ipFamilies()) {
-      const { [family]: reason } = choice.unusable
+    const iptables = await look.iptables(signal)
+    for (const family of look.families) {
+      const { [family]: reason } = iptables.choice.unusable
       if (reason === undefined) rules[family] = await readRuleTables(iptables, family, signal)
       else limits.push(`the rules of ${family} cannot be read: ${reason}`)
     }
-    limits.push(...(await rulesOfOtherBackEnd(choice, signal)))
+    limits.push(...(await rulesOfOtherBackEnd(look, signal)))
   } catch (error) {
     if (!(error instanceof CodedError)) throw error
     limits.push(`the rules of iptables cannot be read: ${error.message}`)
@@ -189,20 +162,25 @@ async function readRules(signal: AbortSignal): Promise<Pick<KernelPicture, 'rule
   return { rules, limits: [...limits, ...(await otherRules(signal))] }
 }
 
+/** Rejects with a CodedError when nothing of them can be read. */
+async function readRuleTables(iptables: HostIptables, family: IpFamily, signal: AbortSignal): Promise<RuleTables> {
+  return ruleTables((await readAllRules(family, iptables, nftAccessOf(iptables), signal)).tables)
+}
+
 /** Packets pass the rules of both back ends of iptables. */
-async function rulesOfOtherBackEnd(choice: IptablesChoice, signal: AbortSignal): Promise<readonly string[]> {
-  const other = await findOtherBackEnd(ipFamilies(), choice, signal)
+async function rulesOfOtherBackEnd(look: Look, signal: AbortSignal): Promise<readonly string[]> {
+  const other = await look.otherIptables(signal)
   if (other === undefined) return []
-  const programs = new HostIptables(other)
+  const { mode, programs } = other.choice
   try {
     let rules = 0
-    for (const family of ipFamilies())
-      if (other.programs[family] !== undefined)
-        for (const chains of (await readRuleTables(programs, family, signal)).values())
+    for (const family of look.families)
+      if (programs[family] !== undefined)
+        for (const chains of (await readRuleTables(other, family, signal)).values())
           for (const chain of chains.values()) rules += chain.rules.length
-    return rules === 0 ? [] : [`${rules} rules of iptables-${other.mode} also see packets, and are not judged`]
+    return rules === 0 ? [] : [`${rules} rules of iptables-${mode} also see packets, and are not judged`]
   } catch (error) {
-    return [`the rules of iptables-${other.mode}, which also see packets, cannot be read: ${errorText(error)}`]
+    return [`the rules of iptables-${mode}, which also see packets, cannot be read: ${errorText(error)}`]
   }
 }
 
@@ -235,28 +213,25 @@ const MAX_NAMED = 5
 
 /** Rules that were made without iptables, and that may drop what its rules accept. */
 async function otherRules(signal: AbortSignal): Promise<readonly string[]> {
-  const netlink = findNetfilter()
-  if (netlink === undefined) return []
   try {
-    const chains = (await listNftBaseChains(netlink, { signal })).filter(isBesideIptables)
+    const listed = await askNetfilter([], (netlink) => listNftBaseChains(netlink, { signal }))
+    const chains = listed.filter(isBesideIptables)
     if (chains.length === 0) return []
     const names = chains.slice(0, MAX_NAMED).map(({ family, table, chain }) => `${family} ${table} ${chain}`)
     const more = chains.length > MAX_NAMED ? ` and ${chains.length - MAX_NAMED} more` : ''
     return [`chains of nftables also see packets, and are not judged: ${names.join(', ')}${more}`]
   } catch (error) {
     return [`the chains of nftables cannot be listed: ${errorText(error)}`]
-  } finally {
-    netlink.close()
   }
 }
 
 async function readVirtualServers(
-  ipvs: IpvsConnection | undefined,
+  look: Look,
   signal: AbortSignal,
 ): Promise<Pick<KernelPicture, 'virtualServers' | 'fwmarks'>> {
   const virtualServers = new Map<VirtualServerKey, VirtualServerFields>()
   const fwmarks = new Set<number>()
-  for (const service of (await ipvs?.listServices({ signal })) ?? []) {
+  for (const service of (await (await look.ipvs(signal))?.listServices({ signal })) ?? []) {
     if (service.kind === 'address') virtualServers.set(virtualServerKey(service.fields), service.fields)
     else fwmarks.add(service.fields.fwmark)
   }
@@ -264,14 +239,15 @@ async function readVirtualServers(
 }
 
 async function readLinks(
-  rtnetlink: RtnetlinkConnection,
+  look: Look,
   links: readonly { readonly index: number; readonly name: string; readonly kind: string }[],
   signal: AbortSignal,
 ): Promise<Pick<KernelPicture, 'interfaces' | 'virtualIps'>> {
+  const { rtnetlink } = look
   const uplinks = await rtnetlink.listGatewayInterfaces({ signal })
   const byIndex = Map.groupBy(await rtnetlink.listAddresses({ signal }), ({ interfaceIndex }) => interfaceIndex)
   const interfaces = new Map<string, PictureInterface>()
-  const virtualIps = new Set(liveRoutes(await listOwnRoutes(rtnetlink, ipFamilies(), { signal })).keys())
+  const virtualIps = new Set((await look.virtualIps(signal)).routes.keys())
   for (const { index, name, kind } of links) {
     const addresses = (byIndex.get(index) ?? [])
       .map(({ address }) => address)
@@ -283,19 +259,14 @@ async function readLinks(
 }
 
 /** Our sets; none when the kernel has no ipset. */
-async function readSets(signal: AbortSignal): Promise<ReadonlyMap<string, PacketSet>> {
+async function readSets(look: Look, signal: AbortSignal): Promise<ReadonlyMap<string, PacketSet>> {
   const sets = new Map<string, PacketSet>()
-  const ipset = await unlessMissing('ipset-missing', () => openIpset(signal))
-  if (ipset === undefined) return sets
-  try {
-    for (const set of CATALOGUE) {
-      const entries = await ipset.listEntries(set, { signal })
-      if (entries !== undefined) sets.set(set.name, new PacketSet(set.type, entries))
-    }
-    return sets
-  } finally {
-    ipset.close()
+  const ipset = await look.ipset(signal)
+  for (const set of ipset === undefined ? [] : CATALOGUE) {
+    const entries = await ipset?.listEntries(set, { signal })
+    if (entries !== undefined) sets.set(set.name, new PacketSet(set.type, entries))
   }
+  return sets
 }
 
 /** Whether a setting below /proc/sys is not 0; false where the kernel does not have it. */

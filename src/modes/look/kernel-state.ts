@@ -3,11 +3,7 @@
  * daemon nor the API server.
  */
 import { readFileSync } from 'node:fs'
-import { openRtnetlink } from '../../../native/open.ts'
 import { definitionOf, MAX_ELEMENTS } from '../../ipset/catalogue.ts'
-import type { SavedTables } from '../../iptables/save-text.ts'
-import { liveRoutes } from '../../ipvs/route-diff.ts'
-import { listOwnRoutes } from '../../ipvs/routes.ts'
 import type { DecodedDestination } from '../../ipvs/codec-servers.ts'
 import { isDraining } from '../../ipvs/drains.ts'
 import { schedulerFlagNames } from '../../ipvs/text.ts'
@@ -18,18 +14,14 @@ import {
   type VirtualServerFields,
   virtualServerKey,
 } from '../../ipvs/types.ts'
-import { ipFamilies, kernelRelease } from '../../node/host.ts'
-import { HostIptables } from '../../node/iptables-programs.ts'
+import { kernelRelease } from '../../node/host.ts'
 import { findOtherProxies, type ProxyProcess } from '../../node/other-proxies.ts'
 import { CodedError } from '../../values/errors.ts'
-import { SERVICE_DEVICE } from '../../values/well-known.ts'
 import { type SavedFrontend, savedFrontends } from '../iptables/saved-frontends.ts'
-import { chooseBackEnd } from '../iptables-back-end.ts'
-import { openIpset, openIpvs, unlessMissing } from '../ipvs/kernel.ts'
-import { isOfMode, modesIn, type ProxyMode } from '../modes-in-kernel.ts'
-import { readRulesOf } from '../nft-access.ts'
-import { CLEANUP_LAYOUT } from './layouts.ts'
-import { chainsInOtherBackEnd, type OtherBackEnd } from './other-back-end.ts'
+import { chainsInOtherBackEnd, type OtherBackEnd } from '../leftovers/other-back-end.ts'
+import { isOfMode, type ProxyMode } from '../modes-in-kernel.ts'
+import { type Look, modesSeen, type RulesSeen, type VirtualIpsSeen, withLook } from './look.ts'
+import { realServersOf } from './virtual-servers.ts'
 
 /** Fields are named as `status --output json` prints them. */
 export interface KernelState {
@@ -100,57 +92,52 @@ export interface SetsState {
 }
 
 /** Rejects when the kernel cannot be read (EPERM). */
-export async function readKernelState(signal: AbortSignal): Promise<KernelState> {
-  const { device, localRoutes } = await readVirtualIps(signal)
-  const ipvs = await readIpvs(signal)
-  const { iptables, rules, saved } = await readRules(signal)
-  return {
-    kernel: kernelRelease(),
-    device,
-    localRoutes,
-    ipv6Forwarding: readFlag('/proc/sys/net/ipv6/conf/all/forwarding'),
-    iptables,
-    sets: await readSets(signal),
-    ipvs,
-    modes: modesIn({ hasDevice: device !== null, hasLocalRoutes: localRoutes.length > 0, rules: saved }),
-    rules,
-    processes: (await findOtherProxies()).found,
-  }
-}
-
-async function readVirtualIps(signal: AbortSignal): Promise<Pick<KernelState, 'device' | 'localRoutes'>> {
-  const rtnetlink = openRtnetlink()
-  try {
-    const localRoutes = Array.from(liveRoutes(await listOwnRoutes(rtnetlink, ipFamilies(), { signal })).keys()).sort()
-    const link = await rtnetlink.getLink(SERVICE_DEVICE, { signal })
-    if (link === undefined) return { device: null, localRoutes }
-    const listed = await rtnetlink.listAddresses({ interfaceIndex: link.index, signal })
-    const addresses = listed.map(({ address, prefixLength }) => `${address}/${prefixLength}`)
-    return { device: { kind: link.kind, addresses }, localRoutes }
-  } finally {
-    rtnetlink.close()
-  }
-}
-
-async function readIpvs(signal: AbortSignal): Promise<IpvsState | null> {
-  const ipvs = await unlessMissing('ipvs-missing', () => openIpvs(signal))
-  if (ipvs === undefined) return null
-  try {
-    const services = await ipvs.listServices({ signal })
-    const virtualServers: VirtualServerState[] = []
-    for (const service of services)
-      if (service.kind === 'address')
-        virtualServers.push(virtualServerState(service.fields, await ipvs.listDestinations(service.fields, { signal })))
-    const [info, timeouts] = [await ipvs.info({ signal }), await ipvs.getTimeouts({ signal })]
+export function readKernelState(signal: AbortSignal): Promise<KernelState> {
+  return withLook(async (look) => {
+    const virtualIps = await look.virtualIps(signal)
+    const device = await deviceState(look, virtualIps, signal)
+    const ipvs = await ipvsState(look, signal)
+    const rules = await look.rules(signal)
     return {
-      version: info.version,
-      timeoutsSeconds: { tcp: timeouts.tcpSeconds, tcpFin: timeouts.tcpFinSeconds, udp: timeouts.udpSeconds },
-      virtualServers: virtualServers.sort((a, b) => (a.key < b.key ? -1 : 1)),
-      fwmarkVirtualServers: services.filter((service) => service.kind === 'fwmark').length,
-      unknownVirtualServers: ipvs.unknownServices,
+      kernel: kernelRelease(),
+      device,
+      localRoutes: Array.from(virtualIps.routes.keys()).sort(),
+      ipv6Forwarding: readFlag('/proc/sys/net/ipv6/conf/all/forwarding'),
+      ...(await rulesState(look, rules, signal)),
+      sets: await setsState(look, signal),
+      ipvs,
+      modes: modesSeen(virtualIps, rules),
+      processes: (await findOtherProxies()).found,
     }
-  } finally {
-    ipvs.close()
+  })
+}
+
+async function deviceState(
+  { rtnetlink }: Look,
+  { device }: VirtualIpsSeen,
+  signal: AbortSignal,
+): Promise<KernelState['device']> {
+  if (device === undefined) return null
+  const listed = await rtnetlink.listAddresses({ interfaceIndex: device.index, signal })
+  return { kind: device.kind, addresses: listed.map(({ address, prefixLength }) => `${address}/${prefixLength}`) }
+}
+
+async function ipvsState(look: Look, signal: AbortSignal): Promise<IpvsState | null> {
+  const ipvs = await look.ipvs(signal)
+  if (ipvs === undefined) return null
+  const services = await ipvs.listServices({ signal })
+  const unknownVirtualServers = ipvs.unknownServices
+  const ids = services.flatMap((service) => (service.kind === 'address' ? [service.fields] : []))
+  const virtualServers: VirtualServerState[] = []
+  for await (const { id, destinations } of realServersOf(ipvs, ids, signal))
+    virtualServers.push(virtualServerState(id, destinations))
+  const [info, timeouts] = [await ipvs.info({ signal }), await ipvs.getTimeouts({ signal })]
+  return {
+    version: info.version,
+    timeoutsSeconds: { tcp: timeouts.tcpSeconds, tcpFin: timeouts.tcpFinSeconds, udp: timeouts.udpSeconds },
+    virtualServers: virtualServers.sort((a, b) => (a.key < b.key ? -1 : 1)),
+    fwmarkVirtualServers: services.length - ids.length,
+    unknownVirtualServers,
   }
 }
 
@@ -182,43 +169,40 @@ export function virtualServerState(
   }
 }
 
-interface ReadRules extends Pick<KernelState, 'iptables' | 'rules'> {
-  readonly saved: readonly SavedTables[]
-}
-
-async function readRules(signal: AbortSignal): Promise<ReadRules> {
-  const all: SavedTables[] = []
+async function rulesState(
+  look: Look,
+  { choice, saved, unread }: RulesSeen,
+  signal: AbortSignal,
+): Promise<Pick<KernelState, 'iptables' | 'rules'>> {
+  if (choice === undefined) return withoutRules(unread)
+  let rules: readonly SavedFrontend[] | null = null
+  for (const family of look.families) {
+    const { [family]: tables } = saved
+    if (tables !== undefined && isOfMode('iptables', tables))
+      rules = [...(rules ?? []), ...savedFrontends(tables, family)]
+  }
   try {
-    const choice = await chooseBackEnd(ipFamilies(), signal, { mayLoadModules: false })
-    const iptables = new HostIptables(choice)
-    let rules: readonly SavedFrontend[] | null = null
-    for (const family of ipFamilies()) {
-      if (choice.unusable[family] !== undefined) continue
-      const { saved } = await readRulesOf(iptables, family, CLEANUP_LAYOUT, signal)
-      all.push(saved)
-      if (isOfMode('iptables', saved)) rules = [...(rules ?? []), ...savedFrontends(saved, family)]
-    }
-    const other = (await chainsInOtherBackEnd(ipFamilies(), choice, signal)) ?? null
-    return { iptables: { backEnd: choice.mode, reason: choice.reason, other }, rules, saved: all }
+    const other = (await chainsInOtherBackEnd(look.families, choice, signal)) ?? null
+    return { iptables: { backEnd: choice.mode, reason: choice.reason, other }, rules }
   } catch (error) {
     if (!(error instanceof CodedError)) throw error
-    return { iptables: { backEnd: null, reason: error.message, other: null }, rules: null, saved: all }
+    return withoutRules(error)
   }
 }
 
-async function readSets(signal: AbortSignal): Promise<SetsState | null> {
-  const ipset = await unlessMissing('ipset-missing', () => openIpset(signal))
-  if (ipset === undefined) return null
-  try {
-    const sets = (await ipset.listSets({ signal })).filter(({ name }) => definitionOf(name) !== undefined)
-    const grown = sets.filter(({ maxElements }) => maxElements > MAX_ELEMENTS)
-    return {
-      count: sets.length,
-      entries: sets.reduce((sum, { elements }) => sum + elements, 0),
-      grown: grown.map(({ name, maxElements }) => ({ name, maxElements })),
-    }
-  } finally {
-    ipset.close()
+function withoutRules(reason: CodedError | undefined): Pick<KernelState, 'iptables' | 'rules'> {
+  return { iptables: { backEnd: null, reason: reason?.message ?? '', other: null }, rules: null }
+}
+
+async function setsState(look: Look, signal: AbortSignal): Promise<SetsState | null> {
+  const listed = await (await look.ipset(signal))?.listSets({ signal })
+  if (listed === undefined) return null
+  const sets = listed.filter(({ name }) => definitionOf(name) !== undefined)
+  const grown = sets.filter(({ maxElements }) => maxElements > MAX_ELEMENTS)
+  return {
+    count: sets.length,
+    entries: sets.reduce((sum, { elements }) => sum + elements, 0),
+    grown: grown.map(({ name, maxElements }) => ({ name, maxElements })),
   }
 }
 
