@@ -163,23 +163,32 @@ export class TableSync<Item, Op> {
     return this.#allUnread || this.#unread.size > 0
   }
 
-  /** Reads what is unknown. Rejects when the kernel cannot be read; then nothing changes here. */
+  /**
+   * Reads what is unknown. What is doubted meanwhile stays unknown, because the kernel may have listed it before. Rejects when the kernel
+   * cannot be read; then nothing changes here.
+   */
   async read(signal: AbortSignal): Promise<void> {
-    if (this.#allUnread) {
-      const all = await this.io.list('all', signal)
+    const isAll = this.#allUnread
+    const keys = Array.from(this.#unread)
+    if (!isAll && keys.length === 0) return
+    this.#allUnread = false
+    this.#unread.clear()
+    let found: Map<string, Item>
+    try {
+      found = await this.io.list(isAll ? 'all' : keys, signal)
+    } catch (error) {
+      this.#allUnread ||= isAll
+      for (const key of keys) this.#unread.add(key)
+      throw error
+    }
+    if (isAll) {
       for (const key of this.#live.keys()) this.#markDirty(key)
       for (const key of this.#desired.keys()) this.#markDirty(key)
       this.#live.clear()
-      for (const [key, item] of all) this.#adopt(key, item)
-      this.#allUnread = false
-      this.#unread.clear()
+      for (const [key, item] of found) this.#adopt(key, item)
       return
     }
-    if (this.#unread.size === 0) return
-    const keys = Array.from(this.#unread)
-    const found = await this.io.list(keys, signal)
     for (const key of keys) {
-      this.#unread.delete(key)
       const item = found.get(key)
       if (item === undefined) {
         this.#live.delete(key)

@@ -60,3 +60,68 @@ describe('TableSync.plan', () => {
     assert.equal(sync.live('a'), wanted)
   })
 })
+
+describe('TableSync.read', () => {
+  /** Doubts while the kernel lists; what the list returned may be older. */
+  const doubting = (doubt: (sync: TableSync<VirtualServer, VirtualServerOperation>) => void) => {
+    const table = memoryVirtualServers()
+    table.kernel.set('a', item)
+    let isFirst = true
+    const sync: TableSync<VirtualServer, VirtualServerOperation> = new TableSync({
+      kind: table.kind,
+      apply: table.apply.bind(table),
+      async list(keys) {
+        const listed = await table.list(keys)
+        if (isFirst) {
+          isFirst = false
+          // Another program removes the item as soon as it is listed, and the kernel announces that at once.
+          table.kernel.delete('a')
+          doubt(sync)
+        }
+        return listed
+      },
+    })
+    sync.want('a', item)
+    return sync
+  }
+
+  it('reads everything again that was doubted while it was being read', async () => {
+    const sync = doubting((one) => one.doubt('all'))
+    await sync.read(signal)
+    assert.equal(sync.isUnread, true)
+    await sync.read(signal)
+    assert.deepEqual([sync.live('a'), sync.isUnread, sync.isKnown], [undefined, false, true])
+  })
+
+  it('reads a key again that was doubted while all keys, or this one, were being read', async () => {
+    const sync = doubting((one) => one.doubt(['a']))
+    await sync.read(signal)
+    assert.deepEqual([sync.live('a') === item, sync.isUnread, sync.takeDue(9)], [true, true, []])
+    await sync.read(signal)
+    assert.deepEqual([sync.live('a'), sync.takeDue(9)], [undefined, ['a']])
+    const known = await wanting()
+    known.want('a', item)
+    known.doubt(['a'])
+    const reading = known.read(signal)
+    known.doubt(['a'])
+    await reading
+    assert.equal(known.isUnread, true)
+  })
+
+  it('keeps what is unread when the kernel cannot be read', async () => {
+    const table = memoryVirtualServers()
+    let fails = false
+    const sync = new TableSync({
+      kind: table.kind,
+      apply: table.apply.bind(table),
+      list: (keys) => (fails ? Promise.reject(new Error('EBUSY')) : table.list(keys)),
+    })
+    await sync.read(signal)
+    fails = true
+    for (const keys of [['a'], 'all'] as const) {
+      sync.doubt(keys)
+      await assert.rejects(sync.read(signal), /EBUSY/)
+      assert.equal(sync.isUnread, true)
+    }
+  })
+})
