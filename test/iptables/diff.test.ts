@@ -3,10 +3,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { chainKind, diffIptables, formatIptablesOperation, keyOf, sameItem } from '../../src/iptables/diff.ts'
-import { renderIpvsRules } from '../../src/modes/ipvs/rules/render.ts'
+import { renderIpvsRules } from '../../src/modes/ipvs/iptables-firewall/rules/render.ts'
 import type { Chain, IptablesItem, Jump } from '../../src/iptables/types.ts'
 import { MemoryIptables } from './memory-iptables.ts'
-import { everything } from '../modes/ipvs/rules/wanted.ts'
+import { everything } from '../modes/ipvs/iptables-firewall/rules/wanted.ts'
 
 const { direction, step } = chainKind('IPv4')
 

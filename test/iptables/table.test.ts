@@ -6,14 +6,14 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { type IptablesItem, type IptablesOperation, MissingMatchError } from '../../src/iptables/types.ts'
-import { renderIpvsRules, type RuleInput } from '../../src/modes/ipvs/rules/render.ts'
+import { renderIpvsRules, type RuleInput } from '../../src/modes/ipvs/iptables-firewall/rules/render.ts'
 import { IPTABLES_LAYOUT, IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import { IptablesTable } from '../../src/iptables/table.ts'
 import { type PassReport, Reconciler, reconciled } from '../../src/sync/reconciler.ts'
 import { TableSync } from '../../src/sync/table-sync.ts'
 import { CodedError } from '../../src/values/errors.ts'
 import { MemoryIptables } from './memory-iptables.ts'
-import { everything } from '../modes/ipvs/rules/wanted.ts'
+import { everything } from '../modes/ipvs/iptables-firewall/rules/wanted.ts'
 
 class Bench {
   readonly memory = new MemoryIptables()

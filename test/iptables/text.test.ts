@@ -4,7 +4,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { formatRestore, parseFailure } from '../../src/iptables/restore-text.ts'
 import { IPTABLES_LAYOUT, IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
-import { renderIpvsRules } from '../../src/modes/ipvs/rules/render.ts'
+import { renderIpvsRules } from '../../src/modes/ipvs/iptables-firewall/rules/render.ts'
 import {
   canonicalRule,
   matchesOf,
@@ -17,7 +17,7 @@ import {
 import { foreignReferences, itemsOf, parseSave } from '../../src/iptables/save-text.ts'
 import type { IptablesOperation } from '../../src/iptables/types.ts'
 import { MemoryIptables } from './memory-iptables.ts'
-import { everything } from '../modes/ipvs/rules/wanted.ts'
+import { everything } from '../modes/ipvs/iptables-firewall/rules/wanted.ts'
 
 test('wordsOf reads what quoteWord wrote', () => {
   const word = fc.string({

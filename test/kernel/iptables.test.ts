@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os'
 import { after, before, beforeEach, describe, it } from 'node:test'
 import { CATALOGUE } from '../../src/ipset/catalogue.ts'
 import { type IptablesItem, type IptablesOperation, MissingMatchError } from '../../src/iptables/types.ts'
-import { renderIpvsRules, type RuleInput } from '../../src/modes/ipvs/rules/render.ts'
+import { renderIpvsRules, type RuleInput } from '../../src/modes/ipvs/iptables-firewall/rules/render.ts'
 import { IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import { IptablesTable } from '../../src/iptables/table.ts'
 import type { IptablesBackEnd } from '../../src/node/installed-iptables.ts'
@@ -18,7 +18,7 @@ import { type PassReport, Reconciler, reconciled } from '../../src/sync/reconcil
 import { TableSync } from '../../src/sync/table-sync.ts'
 import { CodedError } from '../../src/values/errors.ts'
 import { IP_FAMILIES, type IpFamily } from '../../src/values/protocol.ts'
-import { everything } from '../modes/ipvs/rules/wanted.ts'
+import { everything } from '../modes/ipvs/iptables-firewall/rules/wanted.ts'
 import { deadline } from '../support/deadline.ts'
 import { holdLock } from '../support/iptables-programs.ts'
 import { recordingPath } from '../support/recordings.ts'
@@ -137,7 +137,7 @@ for (const mode of ['nft', 'legacy'] as const) {
         const report = await bench.pass()
         assert.deepEqual(codes(report), [])
         assert.equal(report.starts, 2)
-        const file = `${import.meta.dirname}/../modes/ipvs/rules/everything-${family}.txt`
+        const file = `${import.meta.dirname}/../modes/ipvs/iptables-firewall/rules/everything-${family}.txt`
         assert.equal(savedText(mode, family), readFileSync(file, 'utf8'))
         bench.sync.doubt('all')
         const again = await bench.pass()
@@ -230,7 +230,10 @@ for (const mode of ['nft', 'legacy'] as const) {
         report.failures[0]?.error.message ?? '',
         /Set KUBE-LOAD-BALANCER-LOCAL doesn't exist\. \(-A KUBE-LOAD-/,
       )
-      const golden = readFileSync(`${import.meta.dirname}/../modes/ipvs/rules/everything-IPv4.txt`, 'utf8')
+      const golden = readFileSync(
+        `${import.meta.dirname}/../modes/ipvs/iptables-firewall/rules/everything-IPv4.txt`,
+        'utf8',
+      )
       assert.deepEqual(savedText(mode, 'IPv4'), golden.replace(/^-A KUBE-LOAD-BALANCER .*\n/gm, ''))
       makeSets()
     })
@@ -251,7 +254,10 @@ for (const mode of ['nft', 'legacy'] as const) {
         const [failure] = report.failures
         assert.deepEqual(codes(report), ['filter KUBE-IPVS-OUT-FILTER: iptables-match-missing'])
         assert.ok(failure?.error instanceof MissingMatchError && failure.error.match === 'ipvs')
-        const golden = readFileSync(`${import.meta.dirname}/../modes/ipvs/rules/everything-IPv4.txt`, 'utf8')
+        const golden = readFileSync(
+          `${import.meta.dirname}/../modes/ipvs/iptables-firewall/rules/everything-IPv4.txt`,
+          'utf8',
+        )
         assert.equal(savedText(mode, 'IPv4'), golden.replace(/^-A KUBE-IPVS-OUT-FILTER .*\n/gm, ''))
       } finally {
         delete process.env['XTABLES_LIBDIR']

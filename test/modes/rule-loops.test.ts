@@ -2,12 +2,12 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import { IptablesTable } from '../../src/iptables/table.ts'
-import { renderIpvsRules } from '../../src/modes/ipvs/rules/render.ts'
+import { renderIpvsRules } from '../../src/modes/ipvs/iptables-firewall/rules/render.ts'
 import { IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import { RuleLoop } from '../../src/modes/rule-loops.ts'
 import { MemoryIptables } from '../iptables/memory-iptables.ts'
 import { until } from '../support/deadline.ts'
-import { everything } from './ipvs/rules/wanted.ts'
+import { everything } from './ipvs/iptables-firewall/rules/wanted.ts'
 
 it('RuleLoop is clean when only a chain cannot be deleted, and not while a wanted chain is missing', async (context) => {
   const memory = new MemoryIptables()

@@ -110,7 +110,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ],
   'src/modes/leftovers/layouts.ts': [
     'src/iptables',
-    'src/modes/ipvs/rules/chain-names.ts',
+    'src/modes/ipvs/iptables-firewall/rules/chain-names.ts',
     'src/modes/iptables/chains/chain-names.ts',
   ],
   // Tables of nftables mode, which is none of ours: both modes remove them.
@@ -196,7 +196,7 @@ export const PURE_ROOMS: readonly string[] = [
   'src/values',
   'src/service',
   'src/watch/objects',
-  'src/modes/ipvs/rules',
+  'src/modes/ipvs/iptables-firewall/rules',
   'src/modes/iptables/chains',
 ]
 

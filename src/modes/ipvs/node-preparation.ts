@@ -23,7 +23,7 @@ import { lackText } from '../fallback.ts'
 import { setConntrack, settingLogger, setSysctls, type SettingsOptions } from '../node-settings.ts'
 import { findLack } from './kernel.ts'
 import { KernelQuestions } from './kernel-questions.ts'
-import type { SetsAndRules } from './sets-and-rules.ts'
+import type { SetsAndRules } from './iptables-firewall/firewall.ts'
 
 export interface NodeInitialization extends SettingsOptions {
   readonly ipvs: IpvsConnection

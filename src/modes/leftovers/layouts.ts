@@ -4,7 +4,7 @@
  */
 import { type ChainSet, layoutOf } from '../../iptables/layout.ts'
 import { IPTABLES_CHAINS } from '../iptables/chains/chain-names.ts'
-import { IPVS_CHAINS } from '../ipvs/rules/chain-names.ts'
+import { IPVS_CHAINS } from '../ipvs/iptables-firewall/rules/chain-names.ts'
 
 /** What only older releases have. */
 const OLDER_RELEASES: ChainSet = {

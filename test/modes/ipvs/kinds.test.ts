@@ -10,7 +10,7 @@ import { ADDRESSES, DEVICE, DEVICE_KIND, hostAddress } from '../../../src/ipvs/a
 import { VIRTUAL_SERVERS } from '../../../src/ipvs/diff.ts'
 import { type LocalRoute, localRoute, ROUTES, sharedPaths } from '../../../src/ipvs/route-diff.ts'
 import { virtualServerKey } from '../../../src/ipvs/types.ts'
-import { renderIpvsRules } from '../../../src/modes/ipvs/rules/render.ts'
+import { renderIpvsRules } from '../../../src/modes/ipvs/iptables-firewall/rules/render.ts'
 import { commandsOf } from '../../../src/sync/plan.ts'
 import { reconciled, Reconciler } from '../../../src/sync/reconciler.ts'
 import { TableSync } from '../../../src/sync/table-sync.ts'
@@ -20,7 +20,7 @@ import { SERVICE_DEVICE } from '../../../src/values/well-known.ts'
 import { someEntry } from '../../ipset/arbitraries.ts'
 import { MemoryTable } from '../../support/memory-table.ts'
 import { liveVirtualServer, wantedVirtualServer } from '../../support/virtual-servers.ts'
-import { everything } from './rules/wanted.ts'
+import { everything } from './iptables-firewall/rules/wanted.ts'
 
 const signal = new AbortController().signal
 const now = (): number => 0

@@ -3,9 +3,9 @@
  * for its own rules, but not for long, unless they keep clients out. Rules name only sets that exist, and a rule that names a set is
  * removed only after the last entry of the set.
  */
-import { CATALOGUE, type SetName, setName } from '../../ipset/catalogue.ts'
-import { entriesOfFrontend, sharedHairpins } from '../../ipset/render.ts'
-import { isOfKind, parametersOf } from '../../ipset/diff.ts'
+import { CATALOGUE, type SetName, setName } from '../../../ipset/catalogue.ts'
+import { entriesOfFrontend, sharedHairpins } from '../../../ipset/render.ts'
+import { isOfKind, parametersOf } from '../../../ipset/diff.ts'
 import {
   entryKey,
   type SetEntry,
@@ -14,18 +14,18 @@ import {
   type SetOperation,
   type SetParameters,
   setOfKey,
-} from '../../ipset/types.ts'
-import { WantedEntries } from '../../ipset/wanted-entries.ts'
-import type { MissingMatchError, OptionalMatch } from '../../iptables/types.ts'
+} from '../../../ipset/types.ts'
+import { WantedEntries } from '../../../ipset/wanted-entries.ts'
+import type { MissingMatchError, OptionalMatch } from '../../../iptables/types.ts'
 import { type MissingRules, missingRules } from './rules/missing-rules.ts'
 import { type RuleSettings, type VirtualAddressKind, WantedRules } from './rules/wanted-rules.ts'
-import type { AddressFrontend, FrontendKey } from '../../service/frontends.ts'
-import { type PassReport, type Reconciled, reconciled } from '../../sync/reconciler.ts'
-import { TableSync } from '../../sync/table-sync.ts'
-import { IP_FAMILIES, type IpFamily } from '../../values/protocol.ts'
-import { type RuleLoop, RuleLoops } from '../rule-loops.ts'
-import type { IpvsTables } from './tables.ts'
-import type { Clock } from '../../values/clock.ts'
+import type { AddressFrontend, FrontendKey } from '../../../service/frontends.ts'
+import { type PassReport, type Reconciled, reconciled } from '../../../sync/reconciler.ts'
+import { TableSync } from '../../../sync/table-sync.ts'
+import { IP_FAMILIES, type IpFamily } from '../../../values/protocol.ts'
+import { type RuleLoop, RuleLoops } from '../../rule-loops.ts'
+import type { IpvsTables } from '../tables.ts'
+import type { Clock } from '../../../values/clock.ts'
 
 export interface SetsAndRulesOptions {
   readonly tables: Pick<IpvsTables, 'sets' | 'entries' | 'chains'>

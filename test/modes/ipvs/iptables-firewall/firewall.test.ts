@@ -1,17 +1,17 @@
 /** The order across sets, rules, virtual servers and addresses, and who waits for whom. */
 import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
-import type { IpvsDataplane } from '../../../src/modes/ipvs/dataplane.ts'
-import { RULES_WAIT_MS } from '../../../src/modes/ipvs/sets-and-rules.ts'
-import type { Frontend } from '../../../src/service/frontends.ts'
-import type { NodeContext } from '../../../src/service/node-context.ts'
-import { DesiredFrontends } from '../../../src/sync/desired-frontends.ts'
-import type { PassReport } from '../../../src/sync/reconciler.ts'
-import { parseCidr } from '../../../src/values/cidr.ts'
-import { contributionOf } from '../../support/contribution.ts'
-import { frontendOf } from '../../support/frontends.ts'
-import { service } from '../../support/objects.ts'
-import { MemoryWorld, rulesWritten, someTurns } from '../../support/memory-world.ts'
+import type { IpvsDataplane } from '../../../../src/modes/ipvs/dataplane.ts'
+import { RULES_WAIT_MS } from '../../../../src/modes/ipvs/iptables-firewall/firewall.ts'
+import type { Frontend } from '../../../../src/service/frontends.ts'
+import type { NodeContext } from '../../../../src/service/node-context.ts'
+import { DesiredFrontends } from '../../../../src/sync/desired-frontends.ts'
+import type { PassReport } from '../../../../src/sync/reconciler.ts'
+import { parseCidr } from '../../../../src/values/cidr.ts'
+import { contributionOf } from '../../../support/contribution.ts'
+import { frontendOf } from '../../../support/frontends.ts'
+import { service } from '../../../support/objects.ts'
+import { MemoryWorld, rulesWritten, someTurns } from '../../../support/memory-world.ts'
 
 const signal = new AbortController().signal
 const POD = ['10.244.1.1']

@@ -3,11 +3,11 @@
  * the rules that its own traffic needs (masquerading, source ranges). It does not wait for chains that only accept or refuse other
  * traffic.
  */
-import { type SetName, type SetRole, setName } from '../../../ipset/catalogue.ts'
-import type { IpFamily } from '../../../values/protocol.ts'
+import { type SetName, type SetRole, setName } from '../../../../ipset/catalogue.ts'
+import type { IpFamily } from '../../../../values/protocol.ts'
 import type { FilterChain, NatChain } from './chain-names.ts'
-import { canonicalRule, setOf, targetOf } from '../../../iptables/rule-text.ts'
-import type { IptablesItem, TableId } from '../../../iptables/types.ts'
+import { canonicalRule, setOf, targetOf } from '../../../../iptables/rule-text.ts'
+import type { IptablesItem, TableId } from '../../../../iptables/types.ts'
 
 export interface MissingRules {
   /** Rules that all traffic needs are missing. */

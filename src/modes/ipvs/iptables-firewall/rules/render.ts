@@ -2,14 +2,14 @@
  * The rules of ipvs mode of one family, from which sets have entries and a few settings. Their order and their text are those
  * that kube-proxy's recorded cases have, as iptables-save 1.8.9 prints them.
  */
-import { definitionOf, type SetName, type SetRole, setName } from '../../../ipset/catalogue.ts'
-import type { KubeIpvsSettings } from '../../../config/types.ts'
-import { type IpFamily, type Protocol, PROTOCOL_NUMBER } from '../../../values/protocol.ts'
-import { chainKey, jumpKey, jumpRule } from '../../../iptables/layout.ts'
+import { definitionOf, type SetName, type SetRole, setName } from '../../../../ipset/catalogue.ts'
+import type { KubeIpvsSettings } from '../../../../config/types.ts'
+import { type IpFamily, type Protocol, PROTOCOL_NUMBER } from '../../../../values/protocol.ts'
+import { chainKey, jumpKey, jumpRule } from '../../../../iptables/layout.ts'
 import { CHAINS, type FilterChain, JUMPS, type NatChain, TABLES } from './chain-names.ts'
-import { type LocalTraffic, notLocal } from '../../../iptables/local-traffic.ts'
-import { matchesOf, quoteWord, setOf } from '../../../iptables/rule-text.ts'
-import type { IptablesItem, OptionalMatch } from '../../../iptables/types.ts'
+import { type LocalTraffic, notLocal } from '../../../../iptables/local-traffic.ts'
+import { matchesOf, quoteWord, setOf } from '../../../../iptables/rule-text.ts'
+import type { IptablesItem, OptionalMatch } from '../../../../iptables/types.ts'
 
 /** One address, port and protocol that the node must not reach. */
 export interface OutFilterVip {

@@ -1,12 +1,16 @@
 /** What makes rules change, and what does not. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { localTrafficOf } from '../../../../src/iptables/local-traffic.ts'
-import { type RuleChange, type RuleSettings, WantedRules } from '../../../../src/modes/ipvs/rules/wanted-rules.ts'
-import type { AddressFrontend } from '../../../../src/service/frontends.ts'
-import type { NodeContext } from '../../../../src/service/node-context.ts'
-import { contributionOf } from '../../../support/contribution.ts'
-import { service } from '../../../support/objects.ts'
+import { localTrafficOf } from '../../../../../src/iptables/local-traffic.ts'
+import {
+  type RuleChange,
+  type RuleSettings,
+  WantedRules,
+} from '../../../../../src/modes/ipvs/iptables-firewall/rules/wanted-rules.ts'
+import type { AddressFrontend } from '../../../../../src/service/frontends.ts'
+import type { NodeContext } from '../../../../../src/service/node-context.ts'
+import { contributionOf } from '../../../../support/contribution.ts'
+import { service } from '../../../../support/objects.ts'
 
 const SETTINGS: RuleSettings = {
   detectLocalMode: 'ClusterCIDR',

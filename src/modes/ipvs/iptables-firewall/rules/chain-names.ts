@@ -1,6 +1,6 @@
 /** The chains and jumps of ipvs mode, named as kube-proxy names them: operators and other programs know these names. */
-import type { ChainSet } from '../../../iptables/layout.ts'
-import type { TableId } from '../../../iptables/types.ts'
+import type { ChainSet } from '../../../../iptables/layout.ts'
+import type { TableId } from '../../../../iptables/types.ts'
 
 /** Chains by table, each after those that its rules jump to. */
 export const CHAINS = {

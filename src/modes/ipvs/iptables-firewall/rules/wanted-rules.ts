@@ -2,14 +2,14 @@
  * The wanted chains and jumps of both families, and what they depend on. Most changes of Services change nothing of this, and
  * then nothing is rendered. `changes` returns only what differs from its last result, so all results belong to one table.
  */
-import type { KubeIpvsSettings } from '../../../config/types.ts'
-import type { SetName } from '../../../ipset/catalogue.ts'
-import type { AddressFrontend, FrontendKey } from '../../../service/frontends.ts'
-import type { IpFamily } from '../../../values/protocol.ts'
-import { sameItem } from '../../../iptables/diff.ts'
-import { type LocalTrafficSettings, localTrafficOf } from '../../../iptables/local-traffic.ts'
+import type { KubeIpvsSettings } from '../../../../config/types.ts'
+import type { SetName } from '../../../../ipset/catalogue.ts'
+import type { AddressFrontend, FrontendKey } from '../../../../service/frontends.ts'
+import type { IpFamily } from '../../../../values/protocol.ts'
+import { sameItem } from '../../../../iptables/diff.ts'
+import { type LocalTrafficSettings, localTrafficOf } from '../../../../iptables/local-traffic.ts'
 import { type OutFilterVip, type RenderedRules, renderIpvsRules } from './render.ts'
-import type { IptablesItem, OptionalMatch } from '../../../iptables/types.ts'
+import type { IptablesItem, OptionalMatch } from '../../../../iptables/types.ts'
 
 /** The part of KubeProxyConfiguration that rules depend on. */
 export interface RuleSettings extends LocalTrafficSettings {

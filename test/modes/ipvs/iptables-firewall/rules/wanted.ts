@@ -1,10 +1,10 @@
 /**
  * Input of the renderer with every set filled and every kind of rule in use, for tests of the pure part and of the kernel.
  */
-import { CATALOGUE, type SetName } from '../../../../src/ipset/catalogue.ts'
-import { localTrafficOf } from '../../../../src/iptables/local-traffic.ts'
-import type { RuleInput } from '../../../../src/modes/ipvs/rules/render.ts'
-import type { IpFamily } from '../../../../src/values/protocol.ts'
+import { CATALOGUE, type SetName } from '../../../../../src/ipset/catalogue.ts'
+import { localTrafficOf } from '../../../../../src/iptables/local-traffic.ts'
+import type { RuleInput } from '../../../../../src/modes/ipvs/iptables-firewall/rules/render.ts'
+import type { IpFamily } from '../../../../../src/values/protocol.ts'
 
 export const ALL_SETS: ReadonlySet<SetName> = new Set(CATALOGUE.map(({ name }) => name))
 

@@ -1,9 +1,9 @@
 /** Who has to wait for which rule. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { missingRules } from '../../../../src/modes/ipvs/rules/missing-rules.ts'
-import { renderIpvsRules } from '../../../../src/modes/ipvs/rules/render.ts'
-import type { IptablesItem } from '../../../../src/iptables/types.ts'
+import { missingRules } from '../../../../../src/modes/ipvs/iptables-firewall/rules/missing-rules.ts'
+import { renderIpvsRules } from '../../../../../src/modes/ipvs/iptables-firewall/rules/render.ts'
+import type { IptablesItem } from '../../../../../src/iptables/types.ts'
 import { everything } from './wanted.ts'
 
 const { items: wanted } = renderIpvsRules(everything('IPv4'))
