@@ -46,6 +46,9 @@ export function nullable<T>(shape: Shape<T>): Shape<T | null> {
   return (value, path) => (value === null ? null : shape(value, path))
 }
 
+/** The reason of a fact that bundles of older programs do not have. */
+export const OLDER_BUNDLE = { unseen: 'the program that made the bundle did not look' }
+
 /** A member that bundles of older programs do not have. */
 export function since<T>(shape: Shape<T>, before: T): Shape<T> {
   return (value, path) => (value === undefined ? before : shape(value, path))

@@ -3,13 +3,25 @@
  * node, but no credentials, no environment and no command lines. A fact that could not be read says why.
  */
 import { DISTRIBUTIONS } from '../node/module-remedy.ts'
-import { flag, list, nullable, number, object, oneOf, type Read, record, seen, since, text } from './decode.ts'
+import { CLUSTER } from './cluster-facts.ts'
+import {
+  flag,
+  list,
+  nullable,
+  number,
+  object,
+  OLDER_BUNDLE,
+  oneOf,
+  type Read,
+  record,
+  seen,
+  since,
+  text,
+} from './decode.ts'
+import { NFT_CHAIN, NFT_RULE, PATH, RIVAL, RULES } from './rule-facts.ts'
 
 /** The format of bundles; a change that older programs would misread gets the next number. */
 export const FACTS_FORMAT = 1
-
-/** A fact that bundles of older programs do not have. */
-const OLDER_BUNDLE = { unseen: 'the program that made the bundle did not look' }
 
 /** Programs that matter to a service proxy, by the name of their executable or process. */
 export const PROGRAMS = [
@@ -41,63 +53,6 @@ export const PROCESS = object({
   switches: list(text(60), 5),
 })
 
-/** A built-in chain of the filter table. */
-const BUILT_IN_CHAIN = object({
-  chain: oneOf('INPUT', 'FORWARD', 'OUTPUT'),
-  /** `ACCEPT` or `DROP`. */
-  policy: text(20),
-  /** The first rules in order, without `-A CHAIN `, each cut to 300 characters. */
-  rules: list(text(300), 100),
-})
-
-/** What one back end of iptables holds for one IP family, without the rules of Services. */
-export const RULES = object({
-  backEnd: oneOf('nft', 'legacy'),
-  family: oneOf('IPv4', 'IPv6'),
-  /** Names of chains that begin with KUBE- and have no hash, as `nat KUBE-SERVICES`. */
-  kubeChains: list(text(60), 200),
-  /** Number of chains of single Services and endpoints, which iptables mode makes. */
-  serviceChains: number,
-  /** Prefixes of chains of other programs in the table filter: `cali`, `FLANNEL`, `DOCKER`, `ufw`. */
-  otherChains: list(text(60), 50),
-  builtIn: list(BUILT_IN_CHAIN, 3),
-})
-
-/** A base chain of nf_tables on the path of packets that is not of iptables. */
-export const NFT_CHAIN = object({
-  family: text(10),
-  table: text(100),
-  chain: text(100),
-  hook: oneOf('input', 'forward', 'output'),
-  policy: oneOf('accept', 'drop'),
-})
-
-/** A rule that nft made in a table of iptables. */
-export const NFT_RULE = object({
-  family: oneOf('ip', 'ip6'),
-  table: oneOf('raw', 'mangle', 'nat', 'filter', 'security'),
-  chain: text(100),
-  handle: number,
-  /** In the words of nft; '' when that program is not installed. */
-  rule: text(300),
-})
-
-/** A rule that may take packets of Services before ours do: a hostPort, or a translation of another program. */
-export const RIVAL = object({
-  /** The program that shows it. */
-  program: oneOf('iptables-nft', 'iptables-legacy', 'ip6tables-nft', 'ip6tables-legacy', 'nft'),
-  /** `PREROUTING` of nat; for nft `inet cni_hostport prerouting`. */
-  chain: text(200),
-  /** '' for a chain of nft. */
-  rule: text(300),
-  /** The rules that take packets, the first ones. */
-  takes: list(text(300), 5),
-  /** `443/tcp`, `any port` */
-  ports: list(text(60), 20),
-  /** It is in the back end of the node, where a proxy that runs moves its jump in front of it. */
-  isInUse: flag,
-})
-
 export const INTERFACE = object({
   name: text(40),
   kind: text(40),
@@ -122,24 +77,6 @@ export const NETWORK_FILE = object({ file: text(300), match: text(300), isUnmana
 
 /** A line that sets a setting at boot and with `sysctl --system`. */
 export const SYSCTL_LINE = object({ file: text(300), name: text(100), value: text(60) })
-
-/** A DaemonSet of the cluster. */
-export const DAEMON_SET = object({
-  namespace: text(63),
-  name: text(253),
-  images: list(text(300), 10),
-  /** Pods that run, of all nodes. */
-  desired: number,
-  /** Whether its node selector matches the Node of this proxy; null: the labels of the Node are not known. */
-  selectsHere: since(nullable(flag), null),
-})
-
-/** Whether the cluster has a Node of the proxy's name. */
-export const NODE_OBJECT = object({
-  isThere: flag,
-  /** Names of Nodes that may be this one, where it is not: they have an address or the name of this host. */
-  similar: list(text(253), 5),
-})
 
 /** The connections of IPVS, of kernels that show them without a list. */
 export const IPVS_TABLE = object({
@@ -181,34 +118,6 @@ export const DAEMON = object({
   problemCount: number,
   /** What the Services may have in real servers, and what is left out because that does not suffice; null: the daemon is older. */
   room: since(nullable(object({ limit: number, leftOut: object({ services: number, frontends: number }) })), null),
-})
-
-/** The predicted path of the first packet of a connection to a Service of this node. */
-export const PATH = object({
-  from: oneOf('pod', 'outside', 'node'),
-  source: text(60),
-  /** `10.96.0.1:80/tcp` */
-  destination: text(100),
-  /** `unsure`: it depends on a rule that cannot be judged. `no-answer`: the answer of the endpoint is dropped. */
-  result: oneOf('passes', 'dropped', 'refused', 'no-answer', 'unsure'),
-  /** What decided where it does not pass: a hook and a chain of a table, and the rule, '' for the policy of the chain. */
-  hook: text(20),
-  table: text(60),
-  chain: text(60),
-  rule: text(300),
-})
-
-export const CLUSTER = object({
-  /** Seconds by which the clock of this node is ahead of the API server's, from its Date header: precise to about a second. */
-  clockAheadSeconds: nullable(number),
-  daemonSets: seen(list(DAEMON_SET, 500)),
-  /** Of the ConfigMap kube-system/kube-proxy; null when there is none. */
-  kubeProxyMode: seen(nullable(text(60))),
-  /** `kube-proxy-replacement` of the ConfigMap kube-system/cilium-config; null when there is none. */
-  ciliumReplacement: seen(nullable(text(60))),
-  /** `spec.bpfEnabled` of the FelixConfiguration default; null when there is none. */
-  calicoBpf: seen(nullable(flag)),
-  node: since(seen(NODE_OBJECT), OLDER_BUNDLE),
 })
 
 export const FACTS = object({
@@ -322,16 +231,9 @@ export const FACTS = object({
 })
 
 export type NodeFacts = Read<typeof FACTS>
-export type RulesFact = Read<typeof RULES>
-export type RivalFact = Read<typeof RIVAL>
-export type NftRuleFact = Read<typeof NFT_RULE>
 export type InterfaceFact = Read<typeof INTERFACE>
-export type NftChainFact = Read<typeof NFT_CHAIN>
-export type ClusterFact = Read<typeof CLUSTER>
-export type DaemonSetFact = Read<typeof DAEMON_SET>
 export type DaemonFact = Read<typeof DAEMON>
 export type IpvsTableFact = Read<typeof IPVS_TABLE>
-export type PathFact = Read<typeof PATH>
 export type ProcessFact = Read<typeof PROCESS>
 export type SysctlLine = Read<typeof SYSCTL_LINE>
 export type NetworkFile = Read<typeof NETWORK_FILE>

@@ -9,7 +9,7 @@ import { ApiClient } from '../watch/api/api-client.ts'
 import { ApiError } from '../watch/api/api-error.ts'
 import { clockAheadMs } from '../watch/api/server-date.ts'
 import { isPlainObject, type Seen } from './decode.ts'
-import type { ClusterFact } from './facts.ts'
+import type { ClusterFact } from './cluster-facts.ts'
 import { attempt } from './read-kernel.ts'
 
 const MAX_DAEMON_SETS = 500

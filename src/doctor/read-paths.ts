@@ -10,7 +10,7 @@ import type { Look } from '../modes/look/look.ts'
 import { PacketReader } from '../modes/look/packet-reader.ts'
 import { familyOf } from '../values/address.ts'
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
-import type { PathFact } from './facts.ts'
+import type { PathFact } from './rule-facts.ts'
 
 /** Addresses of TEST-NET-2 and of the documentation prefix: of no pod, no node and no Service. */
 const OUTSIDE: Readonly<Record<IpFamily, string>> = { IPv4: '198.51.100.77', IPv6: '2001:db8::77' }

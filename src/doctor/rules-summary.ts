@@ -1,5 +1,5 @@
 /** What doctor keeps of the output of iptables-save: names of chains and the rules of built-in filter chains, not those of Services. */
-import type { RulesFact } from './facts.ts'
+import type { RulesFact } from './rule-facts.ts'
 
 /** A chain of one Service or endpoint, by its hash. */
 const SERVICE_CHAIN = /^KUBE-(SVC|SVL|SEP|EXT|FW|XLB)-[A-Z2-7]{16}$/

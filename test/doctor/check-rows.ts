@@ -1,6 +1,7 @@
 /** For each check: facts that trigger it, with what it finds, and facts that do not. */
 import type { Distribution } from '../../src/node/module-remedy.ts'
-import type { DaemonFact, IpvsTableFact, NodeFacts, PathFact } from '../../src/doctor/facts.ts'
+import type { PathFact } from '../../src/doctor/rule-facts.ts'
+import type { DaemonFact, IpvsTableFact, NodeFacts } from '../../src/doctor/facts.ts'
 import { type Changes, FOREIGN_RULE_ROWS, type Row, UNSEEN } from './foreign-rule-rows.ts'
 import { CLEAN_RULES, clusterWith, configured, daemonSet, ETH0, node, running, withSettings } from './healthy-node.ts'
 

@@ -1,12 +1,7 @@
 /** The facts of a node where every check is content: tests change what they are about. */
-import {
-  type ClusterFact,
-  type DaemonSetFact,
-  FACTS_FORMAT,
-  type NodeFacts,
-  type Program,
-  type RulesFact,
-} from '../../src/doctor/facts.ts'
+import type { RulesFact } from '../../src/doctor/rule-facts.ts'
+import type { ClusterFact, DaemonSetFact } from '../../src/doctor/cluster-facts.ts'
+import { FACTS_FORMAT, type NodeFacts, type Program } from '../../src/doctor/facts.ts'
 
 export const CLEAN_RULES: RulesFact = {
   backEnd: 'nft',

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { createServer, type Server } from 'node:http'
 import { afterEach, it } from 'node:test'
 import type { AddressInfo } from 'node:net'
-import { CLUSTER } from '../../src/doctor/facts.ts'
+import { CLUSTER } from '../../src/doctor/cluster-facts.ts'
 import { readCluster } from '../../src/doctor/read-cluster.ts'
 import type { AccessProvider } from '../../src/watch/api/access.ts'
 

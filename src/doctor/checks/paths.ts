@@ -1,5 +1,6 @@
 /** Check of the way of packets to Services through the rules of every program, as predicted from what the kernel has. */
-import type { NodeFacts, PathFact } from '../facts.ts'
+import type { PathFact } from '../rule-facts.ts'
+import type { NodeFacts } from '../facts.ts'
 import { type Check, type CheckResult, type Finding, found, valueOr, when } from '../finding.ts'
 import { parseAddress } from '../../values/address.ts'
 import { parseCidr } from '../../values/cidr.ts'

@@ -1,5 +1,6 @@
 /** Checks for other proxies on the node: running ones, what starts them again, and what they left. */
-import type { ClusterFact, DaemonSetFact, NodeFacts, ProcessFact, Program } from '../facts.ts'
+import type { ClusterFact, DaemonSetFact } from '../cluster-facts.ts'
+import type { NodeFacts, ProcessFact, Program } from '../facts.ts'
 import { amongProcesses, type Check, type CheckResult, FINE, type Finding, found, valueOr, when } from '../finding.ts'
 import { quote } from '../../values/quote.ts'
 

@@ -1,5 +1,6 @@
 /** Checks of rules of other programs in the path of Services, of connection tracking, and of timeouts. */
-import type { NftChainFact, NodeFacts, RulesFact } from '../facts.ts'
+import type { NftChainFact, RulesFact } from '../rule-facts.ts'
+import type { NodeFacts } from '../facts.ts'
 import { type Check, type CheckResult, FINE, type Finding, found, when } from '../finding.ts'
 import { quote } from '../../values/quote.ts'
 import { processesOf } from './proxies.ts'
