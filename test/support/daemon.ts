@@ -1,5 +1,6 @@
 /** The real daemon as a child process in this network namespace, with its own folder of manifests. */
 import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -101,9 +102,11 @@ export class Workbench {
     return this.#configurationFile
   }
 
-  /** Waits for the end of a daemon that ends by itself; resolves to its exit code. */
+  /** Waits for the end of a program that ends by itself, and for the last of its output; resolves to its exit code. */
   async ended(child: ChildProcess): Promise<number | null> {
     const code = await exitCode(child)
+    for (const output of [child.stdout, child.stderr])
+      if (output !== null && !output.closed) await once(output, 'close')
     this.#running.delete(child)
     return code
   }
