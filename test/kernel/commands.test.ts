@@ -1,9 +1,9 @@
 /** Commands in a process of their own, as an operator runs them: they print and end as in the process of the tests, where most tests run them. */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import { existsSync } from 'node:fs'
+import type { Status } from '../../src/cli/status.ts'
 import { Workbench } from '../support/daemon.ts'
-import { until } from '../support/deadline.ts'
+import { eventually } from '../support/deadline.ts'
 import { freshNode } from '../support/kernel-state.ts'
 import { service, slice } from '../support/manifests.ts'
 
@@ -21,7 +21,12 @@ describe('a command in a process of its own', () => {
     bench = new Workbench()
     bench.write('web.yaml', service('web', { clusterIP: '10.96.0.1' }), slice('web', ['10.244.0.1']))
     bench.start()
-    await until('the local socket', () => existsSync(bench.socket))
+    // Both of two runs see a node that has everything.
+    await eventually(async () => {
+      const { stdout, stderr } = await bench.command('status', '--output', 'json')
+      assert.notEqual(stdout, '', stderr)
+      assert.deepEqual((JSON.parse(stdout) as Status).verdict.reasons, []) // what our own program prints
+    })
   })
   after(() => bench.close())
 

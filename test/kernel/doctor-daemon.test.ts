@@ -3,10 +3,11 @@
  * host firewalls that drop packets to Services, by their predicted path.
  */
 import assert from 'node:assert/strict'
+import { existsSync } from 'node:fs'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { Diagnosis } from '../../src/doctor/diagnose.ts'
 import { Workbench } from '../support/daemon.ts'
-import { eventually } from '../support/deadline.ts'
+import { eventually, until } from '../support/deadline.ts'
 import { freshNode, rulesText, virtualServers } from '../support/kernel-state.ts'
 import { service, slice } from '../support/manifests.ts'
 import { sh } from '../support/programs.ts'
@@ -47,6 +48,7 @@ async function serve(...flags: string[]): Promise<void> {
   bench.write('web.yaml', WEB, slice('web', [], { endpoints: [{ addresses: [POD], nodeName: 'here' }] }))
   bench.start(...flags)
   await eventually(() => assert.ok(virtualServers().some((line) => line.includes('192.0.2.7:30080 -r'))))
+  await until('the local socket', () => existsSync(bench.socket))
 }
 
 describe('doctor beside a daemon', () => {
@@ -82,7 +84,8 @@ describe('doctor beside a daemon', () => {
     await serve('--hostname-override', 'here')
     await eventually(async () => {
       const { stdout } = await bench.command('status')
-      assert.match(stdout, /^This node is not fine: /)
+      // Nor is it as long as no daemon answers.
+      assert.match(stdout, /^This node is not fine: .*kube-ipvs0/)
     })
     const health = check(await doctor(), 'daemon-health')
     assert.equal(health?.severity, 'error')
@@ -96,7 +99,7 @@ describe('doctor beside a daemon', () => {
       assert.equal(found?.unseen, null)
       return found.findings.map(({ what }) => what.replace(/:[^:]* to .*/, ''))
     }
-    assert.deepEqual(await paths(), [])
+    await eventually(async () => assert.deepEqual(await paths(), []))
     // As ufw does it: accepts in chains of its own, and the policy at the end.
     sh(`
       iptables -N ufw-test 2>/dev/null || iptables -F ufw-test

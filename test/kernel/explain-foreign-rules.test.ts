@@ -8,7 +8,7 @@ import type { Explanation } from '../../src/cli/explain/explanation.ts'
 import type { PacketPath } from '../../src/explain/types.ts'
 import { Workbench } from '../support/daemon.ts'
 import { service, slice } from '../support/manifests.ts'
-import { freshNode, virtualServers } from '../support/kernel-state.ts'
+import { boundAddresses, freshNode, virtualServers } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import { needs } from './needs.ts'
@@ -22,6 +22,11 @@ beforeEach(async () => {
   bench.write('web.yaml', service('web', { clusterIP: '10.96.0.1' }), slice('web', ['10.0.2.16']))
   bench.start()
   await eventually(() => assert.ok(virtualServers().some((line) => line.includes('10.0.2.16'))))
+  // The address is bound after that, and until the daemon answers the command knows the kernel alone.
+  await eventually(async () => {
+    const { stdout } = await bench.command('explain', '10.96.0.1:80', '--output', 'json')
+    assert.deepEqual([boundAddresses(), (JSON.parse(stdout) as Explanation).knownFrom], [['10.96.0.1/32'], 'daemon'])
+  })
 })
 afterEach(() => bench.close())
 

@@ -45,6 +45,10 @@ describe('a node that changes its mode', () => {
       })
   }
 
+  /** Waits for the daemon itself: the kernel has served since the daemon before. */
+  const runs = (mode: string): Promise<void> =>
+    eventually(async () => assert.equal(await (await fetch('http://127.0.0.1:10249/proxyMode')).text(), mode))
+
   /** A connection of the client that stays until it is ended. */
   async function held(): Promise<{ readonly end: () => void }> {
     const socket = await cluster.connect('client', PLACE)
@@ -89,7 +93,7 @@ describe('a node that changes its mode', () => {
 
   it('counts what rules of iptables mode translated after it has changed to ipvs mode', async () => {
     daemon = bench.start()
-    await answers()
+    await runs('iptables')
     const connection = await held()
     bench.configure({ mode: 'ipvs' })
     await settled(1, 1)
@@ -106,7 +110,7 @@ describe('a node that changes its mode', () => {
 
   it('counts and shows what IPVS keeps after it has changed to iptables mode', async () => {
     daemon = bench.start()
-    await settled(1, 1)
+    await runs('ipvs')
     const connection = await held()
     bench.configure({ mode: 'iptables' })
     await eventually(() => assert.match(sh('ipvsadm -Sn'), new RegExp(`-t ${PLACE.address}:80 -r ${POD}:8080 -m -w 0`)))

@@ -66,6 +66,8 @@ describe('status', () => {
     await eventually(() => assert.ok(existsSync(bench.socket)))
     assert.deepEqual([statSync(bench.socket).mode & 0o777, statSync(bench.socket).isSocket()], [0o600, true])
     await eventually(async () => assert.equal((await status()).ipvs?.virtualServers.length, 4))
+    // Rules and addresses may take longer than the socket.
+    await eventually(async () => assert.deepEqual((await status()).verdict.reasons, []))
     const found = await status()
     assert.deepEqual([found.verdict.fine, found.verdict.reasons, found.missing?.count], [true, [], 0])
     assert.deepEqual(
@@ -186,7 +188,10 @@ describe('status', () => {
         endpoints: ['10.244.0.1:8080', '10.244.0.2:8080'],
       },
     ])
-    await eventually(async () => assert.equal((await status()).daemon?.mode, 'iptables'))
+    await eventually(async () => {
+      const { daemon, verdict: answer } = await status()
+      assert.deepEqual([daemon?.mode, answer.reasons], ['iptables', []])
+    })
     const { verdict, missing } = await status()
     assert.deepEqual([verdict.fine, verdict.reasons, missing?.count], [true, [], 0])
     let shown = ''

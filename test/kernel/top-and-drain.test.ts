@@ -4,6 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import type { ChildProcess } from 'node:child_process'
+import { existsSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { TopJson } from '../../src/cli/top-json.ts'
@@ -11,7 +12,7 @@ import { ADDRESSES, Cluster, POD_PORT } from '../support/cluster.ts'
 import { type Workbench } from '../support/daemon.ts'
 import { removeVirtualServers } from '../support/kernel-state.ts'
 import { run } from '../support/programs.ts'
-import { eventually } from '../support/deadline.ts'
+import { eventually, until } from '../support/deadline.ts'
 import { bothFamilies, everyKind, FAMILIES, frontend } from '../support/every-kind.ts'
 import type { Place } from '../support/net-namespace.ts'
 
@@ -35,8 +36,20 @@ class World {
     this.daemon = this.bench.start()
   }
 
-  /** Until both Services answer in both families. */
+  /** Starts a daemon again, and waits until commands can ask it. */
+  async restart(): Promise<void> {
+    this.daemon = this.bench.start()
+    await this.isAsked()
+  }
+
+  /** Names of Services are known by the daemon alone. */
+  async isAsked(): Promise<void> {
+    await until('the local socket', () => existsSync(this.bench.socket))
+  }
+
+  /** Until both Services answer in both families, and the daemon, too. */
   async answers(): Promise<void> {
+    await this.isAsked()
     for (const number of [1, 2])
       for (const family of FAMILIES)
         await eventually(async () => {
@@ -154,8 +167,7 @@ describe('top and drain in ipvs mode', () => {
   })
 
   it('counts the connections there are', async () => {
-    const sockets = [await world.cluster.connect('client', WEB), await world.cluster.connect('client', WEB)]
-    for (const socket of sockets) socket.on('error', () => undefined)
+    const connections = [await held(world.cluster, WEB), await held(world.cluster, WEB)]
     try {
       const { rows } = await world.json('--by', 'real-server', '--interval', '100ms', '--address', WEB.address)
       assert.deepEqual(rows.map(({ realServer, activeConnections }) => [realServer, activeConnections]).sort(), [
@@ -163,7 +175,7 @@ describe('top and drain in ipvs mode', () => {
         [B, 1],
       ])
     } finally {
-      for (const socket of sockets) socket.resetAndDestroy()
+      for (const { end } of connections) end()
     }
   })
 
@@ -182,7 +194,7 @@ describe('top and drain in ipvs mode', () => {
     assert.match(stdout, /^10\.96\.0\.1:80\/tcp +/m)
     const filtered = await world.bench.command('top', 'demo', '--interval', '100ms')
     assert.match(filtered.stderr, /so nothing belongs to the Services that were asked for \(use --address\)/)
-    world.daemon = world.bench.start()
+    await world.restart()
   })
 
   it('ends at once when no connection is left, through the daemon', async () => {
@@ -290,8 +302,7 @@ describe('top and drain in iptables mode', () => {
   })
 
   it('shows real servers without a daemon, with the names in the rules', async () => {
-    const socket = await world.cluster.connect('client', frontend(2, 'ClusterIP', 'IPv4', 'tcp'))
-    socket.on('error', () => undefined)
+    const { end } = await held(world.cluster, frontend(2, 'ClusterIP', 'IPv4', 'tcp'))
     await world.bench.stop(world.daemon)
     try {
       const { rows } = await world.json('demo/every-kind-2', '--by', 'real-server', '--interval', '100ms')
@@ -300,8 +311,8 @@ describe('top and drain in iptables mode', () => {
         [1],
       )
     } finally {
-      socket.resetAndDestroy()
-      world.daemon = world.bench.start()
+      end()
+      await world.restart()
     }
   })
 
