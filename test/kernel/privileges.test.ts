@@ -266,8 +266,8 @@ describe('needsOf', needs('iptables-nft'), () => {
   it('lists the extensions that the rules of iptables mode use', async () => {
     node('iptables', 'nft')
     const child = await started(main())
-    await until('rules', () => state('nft').length > 0)
     const rules = state('nft').filter((line) => line.startsWith('-A '))
+    assert.ok(rules.length > 0)
     await bench.stop(child)
     const families = ['IPv4'] as const
     const listed = needsOf({ mode: 'iptables', families, scheduler: 'rr', iptables: 'nft' }).flat()

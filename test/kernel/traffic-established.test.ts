@@ -7,7 +7,7 @@ import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
-import { Cluster } from '../support/cluster.ts'
+import { ADDRESSES, Cluster } from '../support/cluster.ts'
 import type { Workbench } from '../support/daemon.ts'
 import { service, slice } from '../support/manifests.ts'
 import { boundAddresses, localRoutes, virtualServers } from '../support/kernel-state.ts'
@@ -58,9 +58,17 @@ describe('established connections', () => {
   }
 
   it('survive another Service with the same endpoints, its changes and its removal', async () => {
+    const { address } = frontend(2, 'ClusterIP', 'IPv4', 'tcp')
     for (const pods of [['a', 'c'], ['c'], ['a', 'b', 'c'], []] as const) {
       bench.write('other.yaml', ...everyKind(2, pods))
       await settled(2)
+      // Its frontends are there from the first change on.
+      await eventually(() =>
+        assert.deepEqual(
+          weighted(address),
+          pods.map((pod) => ADDRESSES[pod].IPv4),
+        ),
+      )
       await live.check()
     }
     bench.remove('other.yaml')
@@ -203,6 +211,12 @@ const hasRanges = (): boolean => {
   const { address } = frontend(3, 'LoadBalancer', 'IPv4', 'tcp')
   return virtualServers().some((line) => line.startsWith(`-A -t ${address}:`))
 }
+
+/** Endpoints that get new connections of an IPv4 frontend at port 80, sorted. */
+const weighted = (vip: string): string[] =>
+  virtualServers()
+    .flatMap((line) => new RegExp(`^-a -t ${vip}:80 -r ([\\d.]+):\\d+ -m -w [1-9]`).exec(line)?.[1] ?? [])
+    .sort()
 
 /** Names of the processes of this namespace. */
 const programs = (): string[] =>

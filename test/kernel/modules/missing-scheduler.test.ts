@@ -20,10 +20,10 @@ describe('a scheduler of a Service that the kernel lacks', needs(`loadable:${MOD
   let daemon: ChildProcess
   let modprobe: string
   /** The Service with these annotations. */
-  const write = (annotations: Readonly<Record<string, string>>): void => {
+  const write = (annotations: Readonly<Record<string, string>>, endpoint = '10.244.0.5'): void => {
     const web = service('web', { clusterIP: '10.96.0.1' })
     const metadata = { ...(web['metadata'] as object), annotations }
-    bench.write('web.yaml', { ...web, metadata }, slice('web', ['10.244.0.5']))
+    bench.write('web.yaml', { ...web, metadata }, slice('web', [endpoint]))
   }
   before(async () => {
     modprobe = readFileSync(MODPROBE, 'utf8').trim()
@@ -47,7 +47,8 @@ describe('a scheduler of a Service that the kernel lacks', needs(`loadable:${MOD
     write({ 'kube-ipvs.io/scheduler': 'lblcr' })
     const reported = /"Event occurred" object="demo\/web" .*reason="SchedulerMissing".*ip_vs_lblcr/g
     await eventually(() => assert.equal(bench.log.match(reported)?.length, 1))
-    write({ 'kube-ipvs.io/scheduler': 'lblcr', 'kube-ipvs.io/drain-deadline': '1m' })
+    write({ 'kube-ipvs.io/scheduler': 'lblcr', 'kube-ipvs.io/drain-deadline': '1m' }, '10.244.0.7')
+    await eventually(() => assert.ok(virtualServers().some((line) => line.includes('-r 10.244.0.7:8080 -m -w 1'))))
     await bench.stop(daemon)
     assert.deepEqual(schedulers(), ['10.96.0.1:80 -s rr', '10.96.0.2:80 -s rr'])
     assert.equal(bench.log.split('code="scheduler-missing"').length - 1, 1)
