@@ -150,6 +150,8 @@ describe('annotations of a Service', () => {
   it('refuse new connections when every endpoint has as many as it may have, and no connection that is open', async () => {
     bench.write('full.yaml', ...annotated(everyKind(3, ['a', 'c']), { 'kube-ipvs.io/max-connections': '2' }))
     await eventually(() => assert.equal(limits('2/0'), 20))
+    // Addresses are bound after their virtual servers are there.
+    await settled(3, 2)
     const held = new LiveConnections()
     try {
       for (const family of FAMILIES) {

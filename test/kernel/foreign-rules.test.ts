@@ -41,7 +41,10 @@ describe('a foreign rule that jumps to a chain of the other mode', () => {
       bench = workbench(other)
       bench.write('web.yaml', service('web', { clusterIP: '10.96.0.1' }), slice('web', ['10.244.0.1']))
       const before = bench.start()
-      await eventually(() => assertServed(other, '10.96.0.1', '10.244.0.1'))
+      await eventually(() => {
+        assertServed(other, '10.96.0.1', '10.244.0.1')
+        assert.ok(has(`:${chain} `))
+      })
       await bench.stop(before)
       await bench.close()
       sh(`${iptables} -A INPUT -s 192.0.2.1 -j ${chain}`)

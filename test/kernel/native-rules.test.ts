@@ -88,8 +88,10 @@ for (const mode of MODES)
         write('three', '10.96.0.3', '10.244.0.3')
         const again = bench.start()
         await eventually(() => assertServed(mode, '10.96.0.3', '10.244.0.3'), 30_000)
-        if (mode === 'ipvs') assert.equal(jumps('INPUT', 'KUBE-IPVS-FILTER'), 1)
-        assert.equal(jumps('POSTROUTING', 'KUBE-POSTROUTING'), 1)
+        await eventually(() => {
+          if (mode === 'ipvs') assert.equal(jumps('INPUT', 'KUBE-IPVS-FILTER'), 1)
+          assert.equal(jumps('POSTROUTING', 'KUBE-POSTROUTING'), 1)
+        })
         await eventually(() => assert.doesNotMatch(sh('nft list ruleset ip'), /10\.244\.0\.2\b/))
         await bench.stop(again)
 

@@ -10,7 +10,8 @@ import { Cluster, NODES_OWN, type Outcome, POD_PORT } from '../support/cluster.t
 import type { Workbench } from '../support/daemon.ts'
 import { type Manifest, service, slice } from '../support/manifests.ts'
 import { boundAddresses, localRoutes } from '../support/kernel-state.ts'
-import { eventually } from '../support/deadline.ts'
+import { sh } from '../support/programs.ts'
+import { eventually, until } from '../support/deadline.ts'
 import {
   bothFamilies,
   everyKind,
@@ -71,6 +72,10 @@ for (const virtualAddresses of VIRTUAL_ADDRESSES)
       monitor.stdout?.on('data', (chunk) => {
         announced += chunk
       })
+      await until('the first announcement', () => {
+        sh('ip address replace 192.0.2.200/32 dev lo; ip address delete 192.0.2.200/32 dev lo')
+        return announced !== ''
+      })
       bench = bothFamilies({}, undefined, virtualAddresses)
       const many = Array.from({ length: SERVICES }, (_, index) => udpService('demo', `many-${index}`, vip(index)))
       bench.write('many.yaml', ...many.flat())
@@ -103,6 +108,11 @@ for (const virtualAddresses of VIRTUAL_ADDRESSES)
           assert.equal(await cluster.ask('client', udp(vip(index)), { withinMs: 500 }), 'a node')
       }, 60_000)
       await eventually(() => assert.ok(outcomes.filter((outcome) => outcome.startsWith('a ')).length > 100))
+      // Each family has its own rules, for which its virtual servers wait.
+      await eventually(() => {
+        const bound = [...boundAddresses(), ...localRoutes()]
+        for (const { address } of GUARDED) assert.ok(bound.some((one) => one.startsWith(`${address}/`)))
+      }, 60_000)
       isOver = true
       await Promise.all(asking)
     })

@@ -131,7 +131,8 @@ describe('externalIPs that the node depends on', () => {
     bench.write('web.yaml', WEB, slice('web', ['10.244.0.1']))
     bench.start()
     await eventually(() => assert.deepEqual(served().toSorted(), ['10.96.0.1:80', '203.0.113.6:80']))
-    assert.deepEqual(boundAddresses(), ['10.96.0.1/32'])
+    // An address is bound after its virtual server is there.
+    await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32']))
   })
 })
 
@@ -172,7 +173,7 @@ let server: Server
 /** Whether a process of this node reaches the other host at this address. */
 function reached(address: string): Promise<boolean> {
   return new Promise((resolve) => {
-    const socket = connect({ host: address, port: 6443, timeout: deadline(2000) }, () => done(true))
+    const socket = connect({ host: address, port: 6443, timeout: deadline(10_000) }, () => done(true))
     const done = (isSo: boolean): void => {
       socket.destroy()
       resolve(isSo)
