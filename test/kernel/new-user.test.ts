@@ -193,13 +193,15 @@ for (const { rendering, family, clusterIps, externalIp, loadBalancerIp } of WORL
       if (process.arch === 'x64') assert.match(status, /^Seccomp:\t2$/m)
     })
 
-    it('reads no error and no warning, and the API server refused nothing', () => {
+    it('reads no error and no warning, and the API server refused nothing', async () => {
       assert.deepEqual(complaints(initialized), [])
       assert.deepEqual(complaints(kubelet.log), [])
       assert.deepEqual(server.authorizer.refused, [])
-      assert.ok(
-        server.events.writes.some(({ status }) => status === 201),
-        'the Event of the start',
+      await eventually(() =>
+        assert.ok(
+          server.events.writes.some(({ status }) => status === 201),
+          'the Event of the start',
+        ),
       )
     })
 

@@ -5,7 +5,6 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { dirname, join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { gunzipSync } from 'node:zlib'
 import { flagTexts } from '../../src/cli/flag-value.ts'
 import { defaultConfiguration, loadConfiguration } from '../../src/config/load.ts'
@@ -16,6 +15,8 @@ import { HealthChecks } from '../../src/serve/health-checks.ts'
 import { HttpListener } from '../../src/serve/http-listener.ts'
 import type { HealthCheck } from '../../src/serve/wanted-health-checks.ts'
 import { silentLog } from '../../src/values/log.ts'
+import { until } from '../support/deadline.ts'
+import { listens } from '../support/tcp-client.ts'
 import { type Answer, compare, type Exchange, send } from './http-exchange.ts'
 import { healthIn } from './http-states.ts'
 import type { Recordings, SurfaceCase } from './surface-case.ts'
@@ -147,7 +148,9 @@ class Servers {
         listener.open()
       }
     servers.#openChecks(health)
-    await sleep(5)
+    // Ports open in the order in which they are asked for.
+    const last = servers.#ports.get(CHECKS.at(-1)?.port ?? 0) ?? 0
+    await until('the last port', () => listens(last, '::1'))
     return servers
   }
 
