@@ -31,14 +31,14 @@ it('held events come to a watch at once when they are released, in order, and no
       text += chunk
     }
   })()
-  await until('a bookmark', () => text.includes('BOOKMARK'), 5_000)
+  await until('a bookmark', () => text.includes('BOOKMARK'))
   server.hold()
   for (const service of [1, 2, 3]) server.store.put('endpointslices', makeSlice(service, ['10.0.0.1'], 1))
   // Answers on another connection: time in which a bookmark or an event would come.
   for (let request = 0; request < 10; request++) await (await fetch(`${server.url}${SLICES}`)).text()
   assert.doesNotMatch(text, /ADDED/)
   server.release()
-  await until('the events', () => text.includes(nameOf(3)), 5_000)
+  await until('the events', () => text.includes(nameOf(3)))
   assert.equal(chunks.filter((chunk) => chunk.includes('ADDED')).length, 1)
   const lines = text.split('\n').filter((line) => line.endsWith('}'))
   const first = lines.findIndex((line) => line.includes('ADDED'))
@@ -72,7 +72,7 @@ it('a watch that gets its first objects while events are held gets those events 
   for (let again = 0; again < 10; again++) await (await fetch(`${server.url}${SLICES}?limit=1`)).text()
   assert.doesNotMatch(text, new RegExp(nameOf(4)))
   server.release()
-  await until('the event', () => text.includes(nameOf(4)), 5_000)
+  await until('the event', () => text.includes(nameOf(4)))
   server.endWatches()
   await once(response, 'end')
 })

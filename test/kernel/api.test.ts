@@ -162,7 +162,7 @@ describe('daemon on the API server', () => {
     const addresses = Array.from({ length: 1000 }, (_, index) => `10.245.${index >> 8}.${index & 255}`)
     server.store.put('endpointslices', slice('many', addresses))
     await start()
-    await eventually(() => assert.equal(virtualServers().length, WEB_TABLE.length + 1000 + 1001), 20_000)
+    await eventually(() => assert.equal(virtualServers().length, WEB_TABLE.length + 1000 + 1001), 40_000)
   })
 
   it('logs that the API server cannot be reached, and waits', async () => {

@@ -114,7 +114,7 @@ describe('health check ports', () => {
     await eventually(() => assert.deepEqual(sockets(), [`10.0.2.77:${PORT}`]))
     const socket = `[fd00:10:0:2::77]:${PORT}`
     const message = `node node0 failed to start healthcheck "demo/web" on port ${PORT}: listen tcp6 ${socket}: bind: address not available`
-    await eventually(() => assert.deepEqual(problems, [`${socket} ${message}`]), 10_000)
+    await eventually(() => assert.deepEqual(problems, [`${socket} ${message}`]))
     // With duplicate address detection, as addresses of a node are added.
     sh('ip addr add fd00:10:0:2::77/64 dev eth0')
     await eventually(() => assert.equal(problems.at(-1), `${socket} open`), 20_000)

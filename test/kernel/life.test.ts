@@ -1,5 +1,6 @@
 /** Starts, ends and log lines of the whole daemon, as operators and their tools see them. */
 import assert from 'node:assert/strict'
+import type { ChildProcess } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { afterEach, beforeEach, describe, it } from 'node:test'
@@ -8,7 +9,7 @@ import { Workbench } from '../support/daemon.ts'
 import { node, service, slice } from '../support/manifests.ts'
 import { boundAddresses, freshNode, setsText, virtualServers } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
-import { deadline, eventually } from '../support/deadline.ts'
+import { eventually } from '../support/deadline.ts'
 
 const WEB = service('web', { clusterIP: '10.96.0.1' })
 const HEADER = /^[IWE]\d{4} \d\d:\d\d:\d\d\.\d{6} {1,7}\d+ [\w.-]+\.ts:\d+\] ("|FLAG: )/
@@ -27,6 +28,13 @@ afterEach(async () => {
   await server.close()
 })
 
+/** Ends the daemon, within a second where nothing else uses the processors; resolves to its exit code. */
+async function endsSoon(daemon: ChildProcess, signal: NodeJS.Signals = 'SIGTERM'): Promise<number | null> {
+  const ended = bench.stop(daemon, signal)
+  await eventually(() => assert.notEqual(daemon.exitCode, null), 1000)
+  return ended
+}
+
 const lines = (): string[] => bench.log.split('\n').filter((line) => line !== '' && !/^(\t| >)/.test(line))
 const messages = (): string[] => lines().flatMap((line) => /\] "((?:[^"\\]|\\.)*)"/.exec(line)?.[1] ?? [])
 
@@ -42,9 +50,7 @@ describe('the end of the daemon', () => {
       const daemon = bench.start()
       await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32']))
       const before = [virtualServers(), boundAddresses(), setsText('list', '-n').split('\n').sort()]
-      const startMs = performance.now()
-      assert.equal(await bench.stop(daemon, signal), code)
-      assert.ok(performance.now() - startMs < deadline(1000))
+      assert.equal(await endsSoon(daemon, signal), code)
       assert.deepEqual([virtualServers(), boundAddresses(), setsText('list', '-n').split('\n').sort()], before)
       await eventually(() =>
         assert.match(bench.log, new RegExp(`"Stopping; the kernel keeps what it has" signal="${signal}"\\n$`)),
@@ -56,9 +62,7 @@ describe('the end of the daemon', () => {
     server.inject({ times: 1000, action: { kind: 'hang' } })
     const daemon = bench.startOnApi(bench.kubeconfig(await server.listen()))
     await eventually(() => assert.ok(server.connectionCount > 0))
-    const startMs = performance.now()
-    assert.equal(await bench.stop(daemon), 143)
-    assert.ok(performance.now() - startMs < deadline(1000))
+    assert.equal(await endsSoon(daemon), 143)
   })
 })
 

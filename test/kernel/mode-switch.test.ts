@@ -20,6 +20,8 @@ const NEW = 10_000
 const PER_SECOND = 400
 /** IPVS forgets a connection that was reset after 10 s, and connections are counted every 10 s. */
 const FORGOTTEN_MS = 40_000
+/** Virtual servers wait for their rules for up to 15 s. */
+const RULES_MS = 30_000
 const PLACES = FAMILIES.flatMap((family) => KINDS.map((kind) => frontend(1, kind, family, 'tcp')))
 
 describe('traffic', needs('iptables-nft', 'program:gcc'), () => {
@@ -77,7 +79,8 @@ describe('traffic', needs('iptables-nft', 'program:gcc'), () => {
     ofIptables = await traffic.hold(PLACES, ESTABLISHED, PERIOD_MS)
     await check(t, ofIpvs, ofIptables)
     bench.configure({ mode: 'ipvs' })
-    await eventually(isIpvs)
+    // Until all rules of ipvs mode are there, those of iptables mode stay.
+    await eventually(isIpvs, RULES_MS)
     await settled(1, 2)
     await eventually(() => assert.ok(weighted().length > 0))
     await eventually(async () => assert.ok((await fresh.report()).made >= NEW), 60_000)

@@ -10,6 +10,7 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ApiServer } from '../../dev/api-server/server.ts'
 import { asObject, type Json } from '../../dev/api-server/store.ts'
+import { deadline } from '../support/deadline.ts'
 import { differenceOf, judge, type Verdict } from '../support/deviations.ts'
 import { Wait } from '../support/waiting.ts'
 import { type CaseFile, readCase, Recording, type Step } from './case-file.ts'
@@ -22,13 +23,13 @@ import type { CaseFailure, CaseResult } from './result.ts'
 import { comparable, takeState } from './state.ts'
 
 /** The limit until the program has opened all its watches. */
-const START_MS = 20_000
+const START_MS = 40_000
 /** How long a state must not change: after a change of objects, and where an audit may still repair something. */
 const QUIET_MS = 600
 const AUDIT_QUIET_MS = 2_500
-/** How long a state may take: removal of a node address waits 10 s, and a repair backs off. */
-const OBJECTS_MS = 8_000
-const DRIFT_MS = 16_000
+/** How long a state may take, on a fast kernel that others use, too: removal of a node address waits 10 s, and a repair backs off. */
+const OBJECTS_MS = 20_000
+const DRIFT_MS = 30_000
 const POLL_MS = 150
 
 export interface CaseTask {
@@ -139,7 +140,7 @@ class CaseRun {
     this.#objects.become(this.#recording.lists(number), step)
     if (step.start ?? number === 1) {
       program.start()
-      await program.untilReady(() => this.#api.watchCount >= 3, START_MS)
+      await program.untilReady(() => this.#api.watchCount >= 3, deadline(START_MS))
     }
     if (step.wait !== undefined) await sleep(step.wait * 1000)
     const wanted = this.#wanted(number)
@@ -180,7 +181,7 @@ class CaseRun {
   async #settled(step: number, wanted: State, drift: boolean): Promise<State> {
     const running = this.program.isRunning
     const quietMs = !running ? POLL_MS : drift ? AUDIT_QUIET_MS : QUIET_MS
-    const limitMs = !running ? 0 : drift ? DRIFT_MS : OBJECTS_MS
+    const limitMs = !running ? 0 : deadline(drift ? DRIFT_MS : OBJECTS_MS)
     const lateMs = performance.now() + limitMs
     const wait = new Wait()
     for (let now = await wait.look(() => this.#take()); ; ) {

@@ -92,7 +92,7 @@ describe('IPVS as a module', needs('program:gcc'), () => {
     await eventually(() => void sh(UNLOAD), START_MS)
     const first = bench.start()
     await eventually(() => assert.ok(isLoaded('ip_vs') && isLoaded('ip_vs_rr')), START_MS)
-    await settled(1, 2)
+    await hasReturned()
     bench.configure({ mode: 'iptables' })
     await eventually(hasRules, START_MS)
     await bench.stop(first)
