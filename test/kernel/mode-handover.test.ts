@@ -14,6 +14,8 @@ import { node, service, slice } from '../support/manifests.ts'
 import { needs } from './needs.ts'
 
 const PORT = 32001
+/** Virtual servers wait for their rules for up to 15 s. */
+const RULES_MS = 30_000
 const TABLE = ['-A -t 10.96.0.1:80 -s rr', '-a -t 10.96.0.1:80 -r 10.244.0.1:8080 -m -w 1'].toSorted()
 /** Asks over a new connection every 5 ms until its input ends, then prints how often and each answer that was not as it should be. */
 const CLIENT = `
@@ -79,7 +81,8 @@ it(
     // A fourth switch within 15 minutes would wait.
     for (const mode of ['iptables', 'ipvs', 'iptables']) {
       bench.configure({ mode, ...connection })
-      await eventually(() => assert.equal(serviceChains(), mode === 'iptables' ? 1 : 0))
+      // Until all rules of the next mode are there, those of the one before stay.
+      await eventually(() => assert.equal(serviceChains(), mode === 'iptables' ? 1 : 0), RULES_MS)
       const table = mode === 'iptables' ? [] : TABLE
       await eventually(() => assert.deepEqual(virtualServers(), table))
     }

@@ -57,7 +57,7 @@ export async function exchange({ namespace, to, address, port, withinMs }: Quest
 /** An established connection. Throws with the failure in its message. */
 export async function openStream(namespace: Namespace, address: string, to: Place, port: number): Promise<Socket> {
   const fd = openSocket(namespace, to, address, port)
-  const failure = typeof fd === 'number' ? await connected(fd, deadline(5000)) : fd
+  const failure = typeof fd === 'number' ? await connected(fd, deadline(10_000)) : fd
   if (failure !== undefined || typeof fd !== 'number') throw new Error(`${to.address} ${to.port}: ${failure}`)
   return streamOf(fd)
 }
