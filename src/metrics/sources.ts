@@ -32,6 +32,13 @@ export interface CountedConnection {
   readonly datagramsReceived: number
 }
 
+export function countedConnection(
+  name: string,
+  { counters }: { readonly counters: Readonly<Omit<CountedConnection, 'name'>> },
+): CountedConnection {
+  return { name, ...counters }
+}
+
 /** What only iptables mode has: its rules are its whole sync. */
 export interface RuleSources {
   readonly families: readonly FamilyRules[]

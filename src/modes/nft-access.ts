@@ -13,7 +13,9 @@ import type { ProblemLog } from '../serve/problem-log.ts'
 import type { IpFamily } from '../values/protocol.ts'
 
 /** Reports after each reading of the rules of a family what other programs did to them: tables that cannot be printed, rules in front of ours. */
-export function foreignRulesReporter(problems: ProblemLog): NonNullable<IptablesTableOptions['onRead']> {
+export function foreignRulesReporter(
+  problems: Pick<ProblemLog, 'report'>,
+): NonNullable<IptablesTableOptions['onRead']> {
   return (family, { unprintable, contested }) => {
     problems.report(
       'iptables',

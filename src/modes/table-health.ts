@@ -2,6 +2,7 @@
  * Decides whether a kernel table is faulty. A failing key alone does not make its table faulty: every user who can create Services
  * can cause failing keys, and must not be able to take a node out of service with them.
  */
+import type { CountedTable } from '../metrics/sources.ts'
 import type { TableSync } from '../sync/table-sync.ts'
 import type { IpFamily } from '../values/protocol.ts'
 
@@ -10,6 +11,24 @@ export interface TableHealth {
   readonly what: string
   readonly families: readonly IpFamily[]
   readonly wrong: boolean
+}
+
+/** A table of a running mode, for metrics and health. */
+export interface ListedTable {
+  readonly counted: CountedTable
+  /** The cost does not depend on the number of items or failures. */
+  health(): readonly TableHealth[]
+}
+
+/** A table of Services' items: it is faulty only when `isTableFaulty` says so. */
+export function tableOfServices<Item, Op>(sync: TableSync<Item, Op>, families: readonly IpFamily[]): ListedTable {
+  return { counted: sync, health: () => [{ what: sync.kind.name, families, wrong: isTableFaulty(sync) }] }
+}
+
+/** Whether an item of a table fails: a table that all Services need is faulty then. */
+export function hasFailing<Item, Op>(sync: TableSync<Item, Op>): boolean {
+  for (const _ of sync.failing()) return true
+  return false
 }
 
 /**

@@ -18,7 +18,6 @@ const ownersIn = (rows: readonly PlanRow[], ...tables: readonly string[]) =>
 describe('withOwners', () => {
   it('names the Service of each item of ipvs mode, but not of one that two Services need or none', async () => {
     const dataplane = new MemoryWorld().dataplane()
-    dataplane.wantFixtures()
     const claims = [
       claim('demo/web', frontendOf({}, ['1.1.1.1'])),
       claim('demo/web', frontendOf({ address: '10.96.0.2' }, ['1.1.1.1'])),

@@ -94,6 +94,8 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     ...SHARED_BY_MODES,
     'src/explain',
     'src/modes/*',
+    'src/modes/ipvs/firewall.ts',
+    'src/modes/ipvs/iptables-firewall/open-ipset.ts',
     'src/modes/ipvs/kernel.ts',
     'src/modes/iptables/saved-frontends.ts',
     'src/modes/leftovers/layouts.ts',

@@ -8,14 +8,27 @@ import { VIRTUAL_SERVERS } from '../../src/ipvs/diff.ts'
 import { ROUTES } from '../../src/ipvs/route-diff.ts'
 import { ChosenSchedulers } from '../../src/modes/ipvs/chosen-schedulers.ts'
 import { IpvsDataplane } from '../../src/modes/ipvs/dataplane.ts'
-import { SetsAndRules, type SetsAndRulesOptions } from '../../src/modes/ipvs/iptables-firewall/firewall.ts'
+import { IptablesFirewall } from '../../src/modes/ipvs/iptables-firewall/firewall.ts'
 import { IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
+import type { IptablesChoice } from '../../src/node/iptables-choice.ts'
 import type { TableKind } from '../../src/sync/table.ts'
 import type { Problem } from '../../src/values/errors.ts'
-import { silentLog } from '../../src/values/log.ts'
+import { type LogFields, silentLog } from '../../src/values/log.ts'
 import type { IpFamily } from '../../src/values/protocol.ts'
 import { MemoryIptables } from '../iptables/memory-iptables.ts'
 import { MemoryTable } from './memory-table.ts'
+
+const CHOICE: IptablesChoice = {
+  mode: 'nft',
+  reason: 'a test',
+  unusable: {},
+  suffix: '',
+  programs: {},
+  version: undefined,
+  randomFully: true,
+  waits: true,
+  saved: {},
+}
 
 export class MemoryWorld {
   readonly iptables: Readonly<Record<IpFamily, MemoryIptables>> = {
@@ -48,6 +61,8 @@ export class MemoryWorld {
   /** The problems with missing schedulers, by Service. */
   readonly schedulerProblems = new Map<string, readonly Problem[]>()
   readonly problems: string[] = []
+  /** The kernel announces that another program changed rules; works once a process watches. */
+  announceRules: (family: IpFamily) => void = () => undefined
 
   constructor(families: readonly IpFamily[] = ['IPv4']) {
     this.families = families
@@ -67,14 +82,26 @@ export class MemoryWorld {
   }
 
   /** A new process on this kernel. */
-  dataplane(options: Partial<SetsAndRulesOptions> = {}): IpvsDataplane {
+  dataplane(): IpvsDataplane {
     const now = (): number => this.nowMs
-    const report = (what: string) => (text: unknown) => void this.problems.push(`${what} ${text}`)
-    const setsAndRules = new SetsAndRules({
-      tables: {
-        sets: this.sets,
-        entries: this.entries,
-        chains: this.families.map((family) => new IptablesTable(family, this.#programs(family), IPVS_LAYOUT)),
+    const report = (message: string, fields: LogFields = {}): void =>
+      void this.problems.push(`${message} ${Object.values(fields)[0]}`)
+    const firewall = new IptablesFirewall({
+      kernel: {
+        families: this.families,
+        choice: CHOICE,
+        openTables: () => ({
+          sets: this.sets,
+          entries: this.entries,
+          chains: this.families.map((family) => new IptablesTable(family, this.#programs(family), IPVS_LAYOUT)),
+        }),
+        watchRules: ({ doubtRules }) => {
+          this.announceRules = doubtRules
+          return { close: () => undefined }
+        },
+        auditSets: async () => undefined,
+        connections: () => [],
+        close: () => undefined,
       },
       settings: {
         detectLocalMode: 'ClusterCIDR',
@@ -82,24 +109,25 @@ export class MemoryWorld {
         detectLocal: { bridgeInterface: '', interfaceNamePrefix: '' },
         iptables: { masqueradeAll: false, masqueradeBit: 14 },
       },
-      families: this.families,
-      randomFully: true,
       nodeName: 'node0',
-      now,
-      onPass: ({ failures, unreadable }) => {
-        for (const { key, error } of failures) this.problems.push(`${key}: ${error.message}`)
-        for (const { table, error } of unreadable) this.problems.push(`${table}: ${error.message}`)
+      serves: () => true,
+      problems: {
+        report: (_, subject, found) => this.problems.push(...found.map(({ message }) => `${subject}: ${message}`)),
       },
-      onMissing: (error, leftOut) => this.problems.push(`${error.match} is missing: ${leftOut.length} rules`),
-      onReady: () => undefined,
-      onOverdue: (family) => this.problems.push(`rules of ${family} are overdue`),
-      onError: report('error'),
-      ...options,
+      log: { ...silentLog, warn: report, error: report },
+      now,
+      listener: {
+        rulesPassed: ({ failures, unreadable }) => {
+          for (const { key, error } of failures) this.problems.push(`${key}: ${error.message}`)
+          for (const { table, error } of unreadable) this.problems.push(`${table}: ${error.message}`)
+        },
+        postponedReady: () => undefined,
+      },
     })
     return new IpvsDataplane({
       tables: this,
       connections: async () => new Map(this.connectionsOf()),
-      setsAndRules,
+      firewall,
       conntrack: {
         findFlows: async () => [],
         deleteFlows: async () => ({ deleted: 0, vanished: 0, failed: 0, error: undefined }),
@@ -136,9 +164,13 @@ export class MemoryWorld {
   }
 }
 
+export function writesRules({ firewall }: IpvsDataplane): boolean {
+  return firewall.parts.some(({ isPending }) => isPending)
+}
+
 /** Resolves when no rules are being written. */
 export async function rulesWritten(dataplane: IpvsDataplane): Promise<void> {
-  for (let turns = 0; dataplane.setsAndRules.loops.isPending; turns++) {
+  for (let turns = 0; writesRules(dataplane); turns++) {
     if (turns > 1000) throw new Error('rules are still being written')
     await someTurns(1)
   }

@@ -1,10 +1,9 @@
 /**
- * Audits what announces no change (virtual servers, sets, the rules of legacy iptables), and every ten minutes the addresses
+ * Audits what announces no change (virtual servers, parts of the firewall), and every ten minutes the addresses
  * and routes, of which an announcement may have been lost. All audits together stay below a share of one core. An audit says which keys
  * to read again, never what to change.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { auditSets } from '../../ipset/audit.ts'
 import { auditAddresses, auditRoutes } from '../../ipvs/address-audit.ts'
 import { auditVirtualServers } from '../../ipvs/audit.ts'
 import { auditPeriodically, CpuBudget } from '../../sync/audit.ts'
@@ -19,8 +18,6 @@ import type { Clock } from '../../values/clock.ts'
  */
 const SMALL_TABLE = { virtualServers: 1000, share: 0.002 }
 const LARGE_TABLE = { share: 0.001 }
-/** Entries of large sets are listed in every tenth round; in the other rounds they are only counted. */
-const THOROUGH_ROUNDS = 10
 /** Addresses and routes are listed at most this often. */
 const ADDRESS_PERIOD_MS = 600_000
 /** Processor time that may be used at once, in milliseconds: enough for a small table. */
@@ -49,7 +46,6 @@ export async function auditIpvsMode(options: IpvsAuditOptions): Promise<void> {
     now,
     sleep: (ms, abort) => sleep(ms, undefined, { signal: abort }),
   })
-  const { setsAndRules } = dataplane
   const { families } = kernel.support
   const every = (audit: string, round: (abort: AbortSignal) => Promise<void>, atLeastMs = 0): Promise<void> =>
     auditPeriodically({
@@ -59,7 +55,6 @@ export async function auditIpvsMode(options: IpvsAuditOptions): Promise<void> {
       now,
       signal,
     })
-  let rounds = 0
   // Independent of each other: a large table of virtual servers takes many minutes.
   await Promise.all([
     every('virtual-servers', (abort) =>
@@ -70,19 +65,6 @@ export async function auditIpvsMode(options: IpvsAuditOptions): Promise<void> {
         cpuMs,
         onDoubt,
         onRight: () => observer.confirmed(),
-        signal: abort,
-      }),
-    ),
-    every('sets', (abort) =>
-      auditSets({
-        ipset: kernel.auditIpset,
-        families,
-        thorough: ++rounds % THOROUGH_ROUNDS === 0,
-        sets: setsAndRules.sets,
-        entries: setsAndRules.entries,
-        budget,
-        cpuMs,
-        onDoubt,
         signal: abort,
       }),
     ),
@@ -114,9 +96,7 @@ export async function auditIpvsMode(options: IpvsAuditOptions): Promise<void> {
         }),
       ADDRESS_PERIOD_MS,
     ),
-    every('rules', async () => {
-      if (kernel.iptables.choice.mode === 'legacy') for (const family of families) setsAndRules.loops.doubt(family)
-    }),
+    ...dataplane.firewall.audits({ budget, cpuMs, onDoubt }).map(({ name, round }) => every(name, round)),
   ])
 }
 

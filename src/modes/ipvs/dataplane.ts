@@ -27,21 +27,21 @@ import { TableSync } from '../../sync/table-sync.ts'
 import { Budget } from '../../values/budget.ts'
 import type { Log } from '../../values/log.ts'
 import type { IpFamily } from '../../values/protocol.ts'
-import type { SetsAndRules } from './iptables-firewall/firewall.ts'
+import type { Firewall, VirtualAddressKind } from './firewall.ts'
 import { SlowStartSteps } from './slow-start-steps.ts'
 import type { ChosenSchedulers } from './chosen-schedulers.ts'
-import type { IpvsStates, IpvsTables } from './tables.ts'
-import type { VirtualAddressKind } from './iptables-firewall/rules/wanted-rules.ts'
+import { type IpvsTables, listTables } from './tables.ts'
 import { VirtualAddresses } from './virtual-addresses.ts'
+import type { ListedTable } from '../table-health.ts'
 import type { WantedObject } from '../../explain/wanted-objects.ts'
 import type { Clock } from '../../values/clock.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
 
 export interface IpvsDataplaneOptions {
-  readonly tables: Pick<IpvsTables, 'virtualServers' | 'device' | 'addresses' | 'routes'>
+  readonly tables: IpvsTables
   /** Asks the kernel for the connections of a virtual server. */
   readonly connections: VirtualServerTable['connections']
-  readonly setsAndRules: SetsAndRules
+  readonly firewall: Firewall
   readonly conntrack: FlowTable
   readonly schedulers: ChosenSchedulers
   /** Families that are served; frontends of other families are left out. */
@@ -81,12 +81,10 @@ export class IpvsDataplane implements Dataplane {
 
   constructor(options: IpvsDataplaneOptions) {
     this.#options = options
-    const { tables, setsAndRules, conntrack } = options
+    const { tables, firewall, conntrack } = options
     this.virtualServers = new TableSync(tables.virtualServers, {
       onExamined: (key) => this.#examined(key),
-      // Rules may be written in the middle of a pass. Then the rest of the pass waits for the next one, with the virtual
-      // servers that had to wait before: otherwise the last Services would be added before the API server's.
-      mayAdd: (key, { family }) => !setsAndRules.hasChanged && setsAndRules.mayAdd(key, family),
+      mayAdd: (key, { family }) => firewall.mayAdd(key, family),
     })
     this.device = new TableSync(tables.device)
     this.virtualAddresses = new VirtualAddresses(tables)
@@ -96,46 +94,33 @@ export class IpvsDataplane implements Dataplane {
       isSettled: (key) => this.#isSettled(key),
       onRemoved: options.onFlowsRemoved,
     })
-    this.#reconciler = new Reconciler([
-      reconciled(setsAndRules.sets),
-      // Rules only need the sets, not their entries: their processes run while entries are written.
-      () => setsAndRules.startRules(),
-      reconciled(setsAndRules.entries),
-      () => this.#releaseWaiting(),
-      this.#ownTables,
-    ])
-  }
-
-  get setsAndRules(): SetsAndRules {
-    return this.#options.setsAndRules
-  }
-
-  /** Every table of the mode. */
-  get states(): IpvsStates {
-    const { virtualServers, device } = this
-    const { addresses, routes } = this.virtualAddresses
-    const { sets, entries, loops } = this.setsAndRules
-    return { sets, entries, chains: loops.all, virtualServers, device, addresses, routes }
-  }
-
-  /** Makes the device, the sets and the rules wanted. */
-  wantFixtures(): void {
-    this.setsAndRules.loops.keepOthers()
-    this.setsAndRules.want()
+    this.#reconciler = new Reconciler([...firewall.stages(() => this.virtualServers.release()), this.#ownTables])
     this.device.want(SERVICE_DEVICE, { kind: DEVICE_KIND })
+  }
+
+  get firewall(): Firewall {
+    return this.#options.firewall
+  }
+
+  /** Every table of the mode, for metrics and health. */
+  get tables(): readonly ListedTable[] {
+    const { virtualServers, device, firewall } = this
+    const { addresses, routes } = this.virtualAddresses
+    const own = listTables({ virtualServers, device, addresses, routes }, this.#options.families)
+    return [...firewall.sources.tables, ...own]
   }
 
   /** Applies `kubeIPVS.virtualAddresses`. Costs nothing when it is in force. */
   use(kind: VirtualAddressKind): void {
     this.virtualAddresses.use(kind)
-    this.setsAndRules.use(kind)
+    this.firewall.node({ virtualAddresses: kind })
   }
 
   frontend(key: FrontendKey, wanted: Frontend | undefined): void {
     const isServed =
       wanted !== undefined && hasAddress(wanted) && this.#options.families.includes(wanted.servicePort.family)
     const frontend = isServed ? wanted : undefined
-    this.setsAndRules.frontend(key, frontend)
+    this.firewall.frontend(key, frontend)
     const deadlineMs = frontend?.servicePort.choices.drainDeadlineMs
     if (deadlineMs === undefined) this.#drainDeadlines.delete(key)
     else this.#drainDeadlines.set(key, deadlineMs)
@@ -194,24 +179,18 @@ export class IpvsDataplane implements Dataplane {
     await this.#askSchedulers(options.signal)
     this.#stepSlowStarts(options.large ?? { budget: new Budget(), shares: new OwnerShares() })
     const idle = await this.#checkDrains(options)
-    if (this.setsAndRules.takeOverdue()) this.virtualServers.release()
     const report = await this.#reconciler.pass({ ...options, now: this.#options.now, idle })
-    // Every virtual server and address was tried once, so that the rules of iptables mode are not needed any more.
-    if (options.mayRemove && report.unreadable.length === 0 && this.virtualServers.waitingCount === 0)
-      this.setsAndRules.loops.replaceOthers()
-    // Rules of sets that have become empty are removed.
-    this.setsAndRules.startRules()
+    this.firewall.passed(options.mayRemove && report.unreadable.length === 0 && this.virtualServers.waitingCount === 0)
     return report
   }
 
   /** What the next pass would find and do. */
   async plan(signal: AbortSignal): Promise<PlanRow[]> {
     await this.#askSchedulers(signal)
-    this.setsAndRules.renderRules()
     for (const key of this.#toBind) this.virtualAddresses.set(key, true)
     this.#toBind.clear()
     await this.#acceptStarting(signal)
-    const all = new Reconciler([...this.setsAndRules.tables, ...this.#ownTables])
+    const all = new Reconciler([...this.firewall.plan(), ...this.#ownTables])
     return all.plan({ signal, now: this.#options.now })
   }
 
@@ -228,10 +207,6 @@ export class IpvsDataplane implements Dataplane {
 
   get #ownTables(): readonly Reconciled[] {
     return [reconciled(this.virtualServers), reconciled(this.device), ...this.virtualAddresses.tables]
-  }
-
-  #releaseWaiting(): void {
-    if (this.setsAndRules.takeChanged()) this.virtualServers.release()
   }
 
   #examined(key: FrontendKey): void {
@@ -256,8 +231,7 @@ export class IpvsDataplane implements Dataplane {
       if (server === undefined || address === undefined) continue
       yield { kind: 'virtual-server', frontend: key, server }
       if (bind) yield { frontend: key, ...this.virtualAddresses.objectOf(address) }
-      for (const { set, entry } of this.setsAndRules.entriesOf(key))
-        yield { kind: 'set-entry', frontend: key, set, entry }
+      yield* this.firewall.wantedObjects(key)
     }
   }
 
@@ -268,7 +242,7 @@ export class IpvsDataplane implements Dataplane {
       this.drains.nextDueMs(),
       this.#slowStartSteps.nextDueMs(),
       schedulers.nextDueMs(),
-      this.setsAndRules.nextOverdueMs(),
+      this.firewall.nextDueMs(),
     ]
     const due = all.filter((at) => at !== undefined)
     return due.length === 0 ? undefined : Math.min(...due)

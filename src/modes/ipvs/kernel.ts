@@ -1,23 +1,21 @@
-/** The netlink connections and iptables programs through which ipvs mode reads and writes the kernel, opened together. */
-import { findNetfilter, openNetlinkConnection, openRtnetlink } from '../../../native/open.ts'
-import { askXtables } from '../../../native/xtables-query.ts'
-import { IpsetConnection } from '../../ipset/connection.ts'
-import { ipsetError } from '../../ipset/errors.ts'
-import { hasExtension, hasNftCompat } from '../../iptables/nft-support.ts'
+/**
+ * The connections through which ipvs mode reads and writes the kernel, opened together: IPVS, rtnetlink and conntrack here, and what its
+ * firewall needs there.
+ */
+import { openNetlinkConnection, openRtnetlink } from '../../../native/open.ts'
 import { IpvsConnection } from '../../ipvs/connection.ts'
-import type { NetlinkConnection } from '../../netlink/connection.ts'
 import { NETLINK_GENERIC } from '../../netlink/constants.ts'
 import type { RtnetlinkConnection } from '../../netlink/rtnetlink.ts'
-import { requireNetAdmin, requireSetLookup } from '../../node/capabilities.ts'
-import { familiesWithIptables, type FamilySupport, kernelFamilies } from '../../node/families.ts'
-import type { IptablesBackEnd } from '../../node/installed-iptables.ts'
-import { HostIptables } from '../../node/iptables-programs.ts'
+import { requireNetAdmin } from '../../node/capabilities.ts'
+import { type FamilySupport, kernelFamilies } from '../../node/families.ts'
 import { deadlineSignal } from '../../node/deadline.ts'
 import { CodedError } from '../../values/errors.ts'
-import type { IpFamily } from '../../values/protocol.ts'
 import { type FallbackReason, isFallbackReason } from '../fallback.ts'
 import { LateConntrack } from '../flow-removal.ts'
-import { chooseBackEnd } from '../iptables-back-end.ts'
+import type { FirewallKind, OpenedFirewall } from './firewall.ts'
+import { IPTABLES_FIREWALL } from './iptables-firewall/kernel.ts'
+
+export const FIREWALL: FirewallKind = IPTABLES_FIREWALL
 
 /** Deadline of opening, which loads modules and starts programs: on a slow or busy node this takes many seconds. */
 const OPEN_MS = 60_000
@@ -28,23 +26,21 @@ export interface Kernel {
   readonly auditIpvs: IpvsConnection
   readonly rtnetlink: RtnetlinkConnection
   readonly auditRtnetlink: RtnetlinkConnection
-  readonly ipset: IpsetConnection
-  readonly auditIpset: IpsetConnection
   readonly conntrack: LateConntrack
-  readonly iptables: HostIptables
+  readonly firewall: OpenedFirewall
   /** The families that are served, and why the others are not. */
   readonly support: FamilySupport
+  /** All but the firewall. */
   close(): void
 }
 
 /**
- * Changes nothing. Rejects with `ipvs-missing`, `ipset-missing`, `set-match-missing` or `iptables-missing`, which say what to load
- * or install; the last one also when the rules of no family can be written. Rejects with `capability-missing` when this process lacks
- * a right.
+ * Changes nothing. Rejects with `ipvs-missing`, or as the firewall does (`ipset-missing`, `set-match-missing`, `iptables-missing`), with what
+ * to load or install; also when no family can be served. Rejects with `capability-missing` when this process lacks a right.
  */
 export async function openKernel(): Promise<Kernel> {
   requireNetAdmin()
-  requireSetLookup()
+  FIREWALL.requireRights()
   const signal = deadlineSignal(OPEN_MS, 'opening the kernel')
   const opened: { close(): void }[] = []
   const open = <T extends { close(): void }>(connection: T): T => {
@@ -60,13 +56,8 @@ export async function openKernel(): Promise<Kernel> {
     const rtnetlink = open(openRtnetlink())
     const auditRtnetlink = open(openRtnetlink())
     const conntrack = open(new LateConntrack())
-    const families = kernelFamilies()
-    const iptables = new HostIptables(await chooseBackEnd(families.families, signal))
-    const support = familiesWithIptables(families, iptables.choice.unusable)
-    const ipset = open(await openIpset(signal))
-    const auditIpset = open(await openIpset(signal))
-    await requireSetMatch(iptables.choice.mode, support.families, signal)
-    return { ipvs, auditIpvs, rtnetlink, auditRtnetlink, ipset, auditIpset, conntrack, iptables, support, close }
+    const firewall = await FIREWALL.open(kernelFamilies(), signal)
+    return { ipvs, auditIpvs, rtnetlink, auditRtnetlink, conntrack, firewall, support: firewall.support, close }
   } catch (error) {
     close()
     throw error
@@ -88,55 +79,6 @@ export function explainMissingIpvs(cause: unknown): unknown {
   return new CodedError('ipvs-missing', 'the kernel has no IPVS: load the module "ip_vs" (modprobe ip_vs)', { cause })
 }
 
-/** A connection to ipset. Rejects with `ipset-missing`, which names the module. */
-export async function openIpset(signal: AbortSignal): Promise<IpsetConnection> {
-  const netlink = findNetfilter()
-  if (netlink === undefined) {
-    const message = 'the kernel has no nfnetlink and so no ipset: load the module "ip_set" (modprobe ip_set)'
-    throw ipsetError('ipset-missing', message)
-  }
-  return IpsetConnection.open(netlink, { signal })
-}
-
-/** Rejects with `set-match-missing` when rules of a family cannot name sets. */
-async function requireSetMatch(
-  backEnd: IptablesBackEnd,
-  families: readonly IpFamily[],
-  signal: AbortSignal,
-): Promise<void> {
-  const netlink = backEnd === 'nft' ? findNetfilter() : undefined
-  try {
-    for (const family of families)
-      if (await lacksSetMatch(netlink, family, signal))
-        throw new CodedError(
-          'set-match-missing',
-          `the kernel has no match "set" for ${family}: load the module "xt_set" (modprobe xt_set)`,
-        )
-  } finally {
-    netlink?.close()
-  }
-}
-
-/**
- * Unknown is not missing: while ip_tables is not loaded, without nft_compat (no mode can write rules then), and when the kernel
- * refuses the question. The start check reports these.
- * @param netlink absent: the back end is legacy
- */
-async function lacksSetMatch(
-  netlink: NetlinkConnection | undefined,
-  family: IpFamily,
-  signal: AbortSignal,
-): Promise<boolean> {
-  try {
-    if (netlink === undefined) return askXtables('match', 'set', family) === 'missing'
-    const isThere = await hasExtension(netlink, { kind: 'match', name: 'set' }, family, { signal })
-    return !isThere && (await hasNftCompat(netlink, { signal }))
-  } catch {
-    signal.throwIfAborted()
-    return false
-  }
-}
-
 /**
  * Asks the kernel for what ipvs mode cannot do without, which loads the modules when it can, and makes nothing. Resolves to
  * undefined when nothing is missing, and rejects when the kernel cannot be asked.
@@ -145,12 +87,7 @@ export async function findLack(signal: AbortSignal): Promise<FallbackReason | un
   try {
     const ipvs = await openIpvs(signal)
     ipvs.close()
-    const ipset = await openIpset(signal)
-    ipset.close()
-    const { families } = kernelFamilies()
-    const { mode, unusable } = await chooseBackEnd(families, signal, { mayLoadModules: false })
-    const served = families.filter((family) => unusable[family] === undefined)
-    await requireSetMatch(mode, served, signal)
+    await FIREWALL.ask(kernelFamilies(), signal)
     return undefined
   } catch (error) {
     if (error instanceof CodedError && isFallbackReason(error.code)) return error.code

@@ -1,9 +1,8 @@
 /**
- * ipvs mode as the proxy sees it: puts kernel, tables, sets and rules, and the dataplane together. What iptables mode and nftables
+ * ipvs mode as the proxy sees it: puts kernel, tables, firewall and the dataplane together. What iptables mode and nftables
  * mode left is removed only after a pass that left nothing to do, once all rules are written.
  */
 import { DEVICE_KIND } from '../../ipvs/address-diff.ts'
-import type { MissingMatchError } from '../../iptables/types.ts'
 import type { CurrentDrain } from '../../ipvs/drains.ts'
 import type { KernelSources } from '../../metrics/sources.ts'
 import type { PassReport } from '../../sync/reconciler.ts'
@@ -15,20 +14,18 @@ import { parseCidrs } from '../../values/cidr.ts'
 import { CodedError, type Problem } from '../../values/errors.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
 import { IPV6_OFF } from '../../node/kernel-settings.ts'
-import { IPVS_LAYOUT } from '../leftovers/layouts.ts'
 import type { AuditObserver, Mode, ModeOptions, ModeWatch, NodeView } from '../mode.ts'
-import { foreignRulesReporter } from '../nft-access.ts'
 import { settingLogger } from '../node-settings.ts'
 import type { TableHealth } from '../table-health.ts'
 import type { WantedObject } from '../../explain/wanted-objects.ts'
 import { auditIpvsMode } from './audits.ts'
 import { ChosenSchedulers } from './chosen-schedulers.ts'
 import { IpvsDataplane } from './dataplane.ts'
+import type { Firewall } from './firewall.ts'
 import { type Kernel, openKernel } from './kernel.ts'
 import { ipvsSources } from './metric-sources.ts'
 import { prepareNode } from './node-preparation.ts'
-import { RULES_WAIT_MS, SetsAndRules } from './iptables-firewall/firewall.ts'
-import { listTables, openTables, type OpenedTables } from './tables.ts'
+import { openTables, type OpenedTables } from './tables.ts'
 import { unboundLogger } from './virtual-addresses.ts'
 import { type KernelWatch, watchKernel } from './watch.ts'
 
@@ -40,10 +37,10 @@ export class IpvsMode implements Mode {
   readonly #options: ModeOptions
   readonly #kernel: Kernel
   readonly #tables: OpenedTables
-  readonly #setsAndRules: SetsAndRules
+  readonly #firewall: Firewall
   readonly #abort = new AbortController()
   #hasLoggedUnknown = false
-  /** Removal of what nftables mode left, and a look at the back end of iptables that is not in use. */
+  /** Removal of what nftables mode left. */
   #leftovers: Promise<void> | undefined
   #watched: KernelWatch | undefined
 
@@ -53,49 +50,27 @@ export class IpvsMode implements Mode {
   }
 
   private constructor(options: ModeOptions, kernel: Kernel) {
-    const { nodeName, log, now, listener } = options
+    const { log, now, listener } = options
     const configuration = options.configuration()
     const { families } = kernel.support
     this.#options = options
     this.#kernel = kernel
     this.#tables = openTables({
       ...kernel,
-      layout: IPVS_LAYOUT,
       families,
       excluded: parseCidrs(configuration.ipvs.excludeCIDRs),
-      hooks: {
-        onSetLost: (name) => this.#setsAndRules.doubtSet(name),
-        onGrown: (set, maxElements) => log.warn('A set was full and has been made larger', { set, maxElements }),
-      },
       onSetting: settingLogger(log),
       onUnbound: unboundLogger(families, log),
-      rules: {
-        onRead: foreignRulesReporter(options.problems),
-        serves: (address) => mayServe(this.dataplane.virtualServers.desiredKeys(), address),
-        now,
-      },
     })
-    this.#setsAndRules = new SetsAndRules({
-      tables: this.#tables,
+    this.#firewall = kernel.firewall.create({
+      ...options,
       settings: configuration,
-      families,
-      randomFully: kernel.iptables.choice.randomFully,
-      nodeName,
-      now,
-      onPass: listener.rulesPassed,
-      onMissing: (error, leftOut) => this.#reportLeftOut(error, leftOut),
-      onReady: listener.postponedReady,
-      onOverdue: (ipFamily) =>
-        log.warn('Rules are still missing; adding virtual servers without them', {
-          ipFamily,
-          waited: `${RULES_WAIT_MS / 1000}s`,
-        }),
-      onError: (error) => log.error('Writing rules failed', { error }),
+      serves: (address) => mayServe(this.dataplane.virtualServers.desiredKeys(), address),
     })
     this.dataplane = new IpvsDataplane({
       tables: this.#tables,
       connections: (key, signal) => this.#tables.virtualServers.connections(key, signal),
-      setsAndRules: this.#setsAndRules,
+      firewall: this.#firewall,
       conntrack: kernel.conntrack,
       schedulers: new ChosenSchedulers({
         configured: schedulerOf(configuration.ipvs.scheduler),
@@ -111,7 +86,6 @@ export class IpvsMode implements Mode {
       log,
     })
     this.dataplane.use(configuration.kubeIPVS.virtualAddresses)
-    this.dataplane.wantFixtures()
   }
 
   get families() {
@@ -127,7 +101,7 @@ export class IpvsMode implements Mode {
   }
 
   get ruleLoops() {
-    return this.#setsAndRules.loops.all
+    return this.#firewall.parts
   }
 
   get sources(): KernelSources {
@@ -139,7 +113,7 @@ export class IpvsMode implements Mode {
   }
 
   tableHealth(): readonly TableHealth[] {
-    return listTables(this.dataplane.states, this.families).flatMap((table) => table.health())
+    return this.dataplane.tables.flatMap((table) => table.health())
   }
 
   wantedObjects(frontends: readonly Frontend[]): Iterable<WantedObject> {
@@ -147,11 +121,11 @@ export class IpvsMode implements Mode {
   }
 
   get isPending(): boolean {
-    return this.#setsAndRules.loops.isPending
+    return this.#firewall.parts.some((part) => part.isPending)
   }
 
   nodeChanged({ podCidrs, context }: NodeView): void {
-    this.#setsAndRules.podCidrs(podCidrs)
+    this.#firewall.node({ podCidrs })
     this.dataplane.virtualAddresses.setSources(sourcesOf(context))
   }
 
@@ -162,14 +136,10 @@ export class IpvsMode implements Mode {
 
   async prepare(signal: AbortSignal): Promise<void> {
     const { configuration, problems, log } = this.#options
-    const { ipvs, iptables } = this.#kernel
-    const { mode, reason } = iptables.choice
-    log.info('Using iptables', { backEnd: mode, reason })
     await prepareNode({
       configuration: configuration(),
-      ipvs,
-      setsAndRules: this.#setsAndRules,
-      iptables: iptables.choice,
+      ipvs: this.#kernel.ipvs,
+      firewall: this.#firewall,
       families: this.families,
       problems,
       log,
@@ -188,8 +158,6 @@ export class IpvsMode implements Mode {
     })
     this.#watched = watched
     watched.watchRoutes(this.dataplane.virtualAddresses.kind === 'routes')
-    // Starts the loops over the rules before the first pass, while the sources list. The kernel announces later changes.
-    this.#setsAndRules.loops.request()
     return watched
   }
 
@@ -216,27 +184,20 @@ export class IpvsMode implements Mode {
     this.#logUnknown()
     this.#checkLost([...report.failures, ...report.unreadable].map(({ error }) => error))
     if (report.failures.length > 0 || report.unreadable.length > 0 || this.isPending) return
-    this.#setsAndRules.loops.allowRemovals()
-    this.#leftovers ??= this.#treatLeftovers()
+    this.#firewall.allowRemovals()
+    this.#leftovers ??= this.#removeLeftovers()
   }
 
   async close(): Promise<void> {
     this.#abort.abort()
-    await this.#setsAndRules.loops.close()
+    await this.#firewall.close()
     await this.#leftovers
     this.#kernel.close()
   }
 
-  async #treatLeftovers(): Promise<void> {
-    const { log, problems } = this.#options
-    const { signal } = this.#abort
+  async #removeLeftovers(): Promise<void> {
     const { removeNftAfterSwitch } = await import('../leftovers/nft-leftovers.ts')
-    const { warnOfOtherBackEnd } = await import('../leftovers/other-back-end.ts')
-    const { choice } = this.#kernel.iptables
-    await Promise.all([
-      removeNftAfterSwitch(log, signal),
-      warnOfOtherBackEnd({ families: this.families, choice, problems, log, signal }),
-    ])
+    await removeNftAfterSwitch(this.#options.log, this.#abort.signal)
   }
 
   /** An unloaded ip_vs has taken its virtual servers along; the connection has already asked the kernel to load it again. */
@@ -273,13 +234,6 @@ export class IpvsMode implements Mode {
     if (services === 0 || this.#hasLoggedUnknown) return
     this.#hasLoggedUnknown = true
     this.#options.log.info('Ignoring IPVS services of protocols other than TCP, UDP and SCTP', { services })
-  }
-
-  #reportLeftOut({ code, match, message }: MissingMatchError, leftOut: readonly string[]): void {
-    const rules = leftOut.length === 0 ? message : `${message}; left out: ${leftOut.join('; ')}`
-    this.#options.problems.report('iptables', match, [
-      { code, about: 'node', subject: `module xt_${match}`, message: rules },
-    ])
   }
 }
 

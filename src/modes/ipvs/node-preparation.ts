@@ -4,14 +4,12 @@
  */
 import { openRtnetlink } from '../../../native/open.ts'
 import type { KubeProxyConfiguration, ProxyMode } from '../../config/types.ts'
-import { OPTIONAL_MATCHES } from '../../iptables/types.ts'
 import { DeviceTable } from '../../ipvs/device.ts'
 import type { IpvsConnection } from '../../ipvs/connection.ts'
 import { kernelRelease } from '../../node/host.ts'
 import { schedulerOf, tryScheduler } from '../../ipvs/scheduler.ts'
 import { haveNewDevicesNoIpv6, switchOnIpv6 } from '../../node/device-ipv6.ts'
 import { kernelFamilies } from '../../node/families.ts'
-import type { IptablesChoice } from '../../node/iptables-choice.ts'
 import { checkStart, type Finding, type StartCheck } from '../../node/start-check.ts'
 import { ipvsSysctls } from '../../node/kernel-settings.ts'
 import { CodedError } from '../../values/errors.ts'
@@ -21,9 +19,9 @@ import { SERVICE_DEVICE } from '../../values/well-known.ts'
 import { chooseBackEnd } from '../iptables-back-end.ts'
 import { lackText } from '../fallback.ts'
 import { setConntrack, settingLogger, setSysctls, type SettingsOptions } from '../node-settings.ts'
+import type { Firewall, FirewallCheck } from './firewall.ts'
 import { findLack } from './kernel.ts'
 import { KernelQuestions } from './kernel-questions.ts'
-import type { SetsAndRules } from './iptables-firewall/firewall.ts'
 
 export interface NodeInitialization extends SettingsOptions {
   readonly ipvs: IpvsConnection
@@ -31,8 +29,7 @@ export interface NodeInitialization extends SettingsOptions {
 }
 
 export interface NodePreparation extends NodeInitialization {
-  readonly setsAndRules: Pick<SetsAndRules, 'lacks'>
-  readonly iptables: IptablesChoice
+  readonly firewall: Pick<Firewall, 'begin' | 'lacks'>
   /** Families that are served. */
   readonly families: readonly IpFamily[]
 }
@@ -41,8 +38,9 @@ const REUSE_MODE = 'conn_reuse_mode'
 
 /** Rejects with `module-missing` when the kernel lacks the scheduler, or when aborted. */
 export async function prepareNode(options: NodePreparation): Promise<void> {
+  const check = options.firewall.begin()
   await initializeNode(options)
-  await checkForMissing(options)
+  await checkForMissing(options, check)
 }
 
 /** Only the settings of the kernel: what --init-only is for. Rejects as `prepareNode` does. */
@@ -118,29 +116,25 @@ async function checkScheduler({ ipvs, configuration, log, signal }: NodeInitiali
   throw new CodedError('module-missing', message, { cause: missing })
 }
 
-/** Logs what the kernel lacks. Rules that need a missing match are left out from the start. */
-async function checkForMissing(options: NodePreparation): Promise<void> {
-  const { configuration, families, setsAndRules, iptables, log, signal } = options
+/** Logs what the kernel lacks, and what the firewall has to do without from the start. */
+async function checkForMissing(options: NodePreparation, check: FirewallCheck): Promise<void> {
+  const { configuration, families, firewall, log, signal } = options
   try {
-    const { findings, missingMatches } = await checkNode({ configuration, families, iptables, signal })
+    const { findings, missingMatches } = await checkNode({ configuration, families, ...check, signal })
     logFindings(findings, log)
-    for (const match of OPTIONAL_MATCHES) if (missingMatches.has(match)) setsAndRules.lacks(match)
+    firewall.lacks(missingMatches)
   } catch (error) {
     signal.throwIfAborted()
     log.warn('Cannot query the kernel for missing features', { error })
   }
 }
 
-type BackEnd = Pick<IptablesChoice, 'mode' | 'unusable'>
-
-export interface NodeCheckOptions {
+export interface NodeCheckOptions extends FirewallCheck {
   readonly configuration: KubeProxyConfiguration
   /** The mode that is to run, whose settings and modules are meant; default ipvs. */
   readonly mode?: ProxyMode
   /** Families that are served; without any, those that the kernel allows. */
   readonly families?: readonly IpFamily[]
-  /** Back end of iptables where it has been chosen; else it is chosen here, which may start iptables-save. */
-  readonly iptables?: BackEnd
   readonly signal: AbortSignal
 }
 
@@ -179,7 +173,7 @@ export async function lacksOfIpvsMode(
   })
 }
 
-async function chosenBackEnd(families: readonly IpFamily[], signal: AbortSignal): Promise<BackEnd | undefined> {
+async function chosenBackEnd(families: readonly IpFamily[], signal: AbortSignal): Promise<FirewallCheck['iptables']> {
   try {
     return await chooseBackEnd(families, signal)
   } catch (error) {

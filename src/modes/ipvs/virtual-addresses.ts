@@ -13,7 +13,7 @@ import { familyOf } from '../../values/address.ts'
 import type { Log } from '../../values/log.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
-import type { VirtualAddressKind } from './iptables-firewall/rules/wanted-rules.ts'
+import type { VirtualAddressKind } from './firewall.ts'
 import type { IpvsTables } from './tables.ts'
 
 export class VirtualAddresses {

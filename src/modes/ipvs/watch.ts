@@ -1,6 +1,6 @@
 /**
- * Marks as doubtful what announcements of the kernel concern in ipvs mode: the device, addresses on it, local routes, rules, and all virtual
- * servers when ip_vs was unloaded.
+ * Marks as doubtful what announcements of the kernel concern in ipvs mode: the device, addresses on it, local routes, what the firewall
+ * wrote, and all virtual servers when ip_vs was unloaded.
  */
 import { hasBinding, isNeverOurs } from '../../ipvs/address-diff.ts'
 import type { AddressTable } from '../../ipvs/addresses.ts'
@@ -16,9 +16,7 @@ import {
   watchFamily,
   watchLinks,
   watchRoutes,
-  watchRules,
 } from '../announcements.ts'
-import { IPVS_LAYOUT } from '../leftovers/layouts.ts'
 import type { ModeWatch } from '../mode.ts'
 import type { IpvsDataplane } from './dataplane.ts'
 import type { Kernel } from './kernel.ts'
@@ -145,14 +143,7 @@ export function watchKernel({ kernel, tables, dataplane, log, ...watch }: WatchO
     onError,
   })
   let routes: { close(): void } | undefined
-  const rules = watchRules({
-    iptables: kernel.iptables,
-    layout: IPVS_LAYOUT,
-    onForeignWrite: watch.onForeignWrite,
-    watches: (family, table, chain) => dataplane.setsAndRules.loops.of(family)?.table.watches(table, chain) ?? false,
-    doubtRules: (family) => dataplane.setsAndRules.loops.doubt(family),
-    onError: (error) => log.warn('Lost announcements of changed rules; reading all rules again', { error }),
-  })
+  const firewall = dataplane.firewall.watch(watch.onForeignWrite)
   return {
     watchRoutes(wanted) {
       if (wanted === (routes !== undefined)) return
@@ -169,7 +160,7 @@ export function watchKernel({ kernel, tables, dataplane, log, ...watch }: WatchO
       if (wanted) doubts.doubtRoutes()
     },
     close() {
-      rules.close()
+      firewall.close()
       ipvs.close()
       routes?.close()
       links.close()

@@ -16,7 +16,6 @@ import { removalOf } from '../ipvs/tables.ts'
 import { type Look, withLook } from '../look/look.ts'
 import { allVirtualServers, realServersOf } from '../look/virtual-servers.ts'
 import { IpvsLeftovers } from './ipvs-leftovers.ts'
-import { CLEANUP_LAYOUT } from './layouts.ts'
 
 export interface AfterSwitchOptions {
   readonly families: readonly IpFamily[]
@@ -69,17 +68,17 @@ async function removeOnce(
   { families, excluded, now, signal }: AfterSwitchOptions,
   isLate: boolean,
 ): Promise<Removal> {
-  // A kernel whose ip_vs or ip_set was unloaded has the rest all the same.
-  const [ipvs, ipset] = [await look.ipvs(signal), await look.ipset(signal)]
-  const common = { rtnetlink: look.rtnetlink, iptables: undefined, families, excluded }
+  // A kernel whose ip_vs or whose part of the firewall was unloaded has the rest all the same.
+  const [ipvs, firewall] = [await look.ipvs(signal), await look.firewall(signal)]
+  const common = { rtnetlink: look.rtnetlink, families, excluded }
   const pass = async (tables: readonly Reconciled[], used: number): Promise<Removal> => {
     const report = await new Reconciler(tables).pass({ signal, now, mayRemove: true })
     const isDone = used === 0 && report.failures.length === 0 && report.unreadable.length === 0
     return { isDone, used, report }
   }
-  if (ipvs === undefined || ipset === undefined)
-    return pass(removalOf({ ...common, ipvs: undefined, ipset, layout: CLEANUP_LAYOUT }), 0)
-  const leftovers = await IpvsLeftovers.find({ ...common, ipvs, ipset }, signal)
+  if (ipvs === undefined || firewall === undefined)
+    return pass(removalOf({ ...common, ipvs: undefined }, firewall?.removal() ?? []), 0)
+  const leftovers = await IpvsLeftovers.find({ ...common, ipvs, firewall }, signal)
   const used = isLate ? new Set<VirtualServerKey>() : await drainUsedServers(ipvs, leftovers, signal)
   const unused = (key: VirtualServerKey): boolean => leftovers.isOwned(key) && !used.has(key)
   return pass(used.size > 0 ? [leftovers.removalOfVirtualServers(unused)] : leftovers.removal(), used.size)

@@ -3,12 +3,14 @@
  * other tables with nothing wanted in any, so that a cleanup removes nothing that a pass would leave alone.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { HostIptables } from '../../node/iptables-programs.ts'
 import { commandsOf } from '../../sync/plan.ts'
 import { type Reconciled, Reconciler } from '../../sync/reconciler.ts'
 import type { Cidr } from '../../values/cidr.ts'
 import { asError } from '../../values/errors.ts'
+import { chainTables, removalOfChains } from '../ipvs/iptables-firewall/tables.ts'
 import { unlessMissing } from '../ipvs/kernel.ts'
-import { chainTables, removalOf, removalOfChains } from '../ipvs/tables.ts'
+import { removalOf } from '../ipvs/tables.ts'
 import { openLook } from '../look/look.ts'
 import { IpvsLeftovers } from './ipvs-leftovers.ts'
 import { CLEANUP_LAYOUT } from './layouts.ts'
@@ -62,27 +64,31 @@ async function removeFromTables(options: CleanupOptions): Promise<RemovalResult>
     }
   }
   try {
-    // A kernel that has no IPVS or no ipset has nothing of it, and a node without programs of iptables has no rules.
+    // A kernel that has no IPVS or cannot have a firewall has nothing of it, and a node without programs of iptables has no rules.
     const iptables = await attempt('iptables-save', () =>
       unlessMissing('iptables-missing', () => look.iptables(signal)),
     )
     const other = await attempt('iptables-save', async () => iptables && (await look.otherIptables(signal)))
-    const ipset = await attempt('ipset list', () => look.ipset(signal))
+    const firewall = await attempt('ipset list', () => look.firewall(signal))
     const ipvs = await attempt('ipvsadm -L', () => look.ipvs(signal))
     const { rtnetlink } = look
     const leftovers =
-      ipset === undefined || ipvs === undefined
+      firewall === undefined || ipvs === undefined
         ? undefined
         : await attempt('ipset list', () =>
-            IpvsLeftovers.find({ ipvs, ipset, rtnetlink, iptables, families, excluded }, signal),
+            IpvsLeftovers.find({ ipvs, firewall, rtnetlink, families, excluded }, signal),
           )
-    // A kernel whose ip_vs or ip_set was unloaded has the rest all the same. Without sets no virtual server is known to be ours.
+    const rules = (of: HostIptables | undefined): Reconciled[] =>
+      removalOfChains(chainTables(families, of, CLEANUP_LAYOUT))
     const inUse = (): readonly Reconciled[] =>
-      leftovers?.removal() ??
-      removalOf({ ipvs: undefined, ipset, rtnetlink, iptables, families, excluded, layout: CLEANUP_LAYOUT })
-    const notInUse = (): readonly Reconciled[] => removalOfChains(chainTables(families, other, CLEANUP_LAYOUT))
+      leftovers?.removal(rules(iptables)) ??
+      // A kernel whose ip_vs or whose part of the firewall was unloaded has the rest all the same.
+      removalOf({ ipvs: undefined, rtnetlink, families, excluded }, [
+        ...(firewall?.removal() ?? []),
+        ...rules(iptables),
+      ])
     // What is last is removed first: rules of either back end name sets.
-    const reconciler = (): Reconciler => new Reconciler([...inUse(), ...notInUse()])
+    const reconciler = (): Reconciler => new Reconciler([...inUse(), ...rules(other)])
     const onUnreadable = (table: string, error: Error): void => {
       if (dryRun) failures.push({ command: table, error })
     }

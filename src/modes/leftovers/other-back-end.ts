@@ -43,7 +43,7 @@ export async function chainsInOtherBackEnd(
 export interface WarningOptions {
   readonly families: readonly IpFamily[]
   readonly choice: IptablesChoice
-  readonly problems: ProblemLog
+  readonly problems: Pick<ProblemLog, 'report'>
   readonly log: Log
   readonly signal: AbortSignal
 }

@@ -19,7 +19,9 @@ import { CodedError } from '../../values/errors.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
 import { chooseBackEnd, findOtherBackEnd } from '../iptables-back-end.ts'
-import { openIpset, openIpvs, unlessMissing } from '../ipvs/kernel.ts'
+import type { FirewallRemains } from '../ipvs/firewall.ts'
+import { openIpset } from '../ipvs/iptables-firewall/open-ipset.ts'
+import { FIREWALL, openIpvs, unlessMissing } from '../ipvs/kernel.ts'
 import { CLEANUP_LAYOUT } from '../leftovers/layouts.ts'
 import { modesIn, type ProxyMode } from '../modes-in-kernel.ts'
 import { readRulesOf } from '../nft-access.ts'
@@ -60,6 +62,7 @@ export class Look {
   #rtnetlink: RtnetlinkConnection | undefined
   #ipvs: Promise<IpvsConnection> | undefined
   #ipset: Promise<IpsetConnection | undefined> | undefined
+  #firewall: Promise<FirewallRemains | undefined> | undefined
   #conntrack: Promise<ConntrackConnection | undefined> | undefined
   #iptables: Promise<HostIptables> | undefined
 
@@ -87,6 +90,12 @@ export class Look {
   ipset(signal: AbortSignal): Promise<IpsetConnection | undefined> {
     this.#ipset ??= unlessMissing('ipset-missing', async () => this.#keep(await openIpset(signal)))
     return this.#ipset
+  }
+
+  /** What firewalls of ipvs mode left; undefined: the kernel can have none. */
+  firewall(signal: AbortSignal): Promise<FirewallRemains | undefined> {
+    this.#firewall ??= FIREWALL.remains(this.families, signal).then((remains) => remains && this.#keep(remains))
+    return this.#firewall
   }
 
   /** undefined: the kernel does not list its flows. */

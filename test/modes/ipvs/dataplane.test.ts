@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import type { IpvsDataplane } from '../../../src/modes/ipvs/dataplane.ts'
 import type { Frontend } from '../../../src/service/frontends.ts'
 import { frontendOf } from '../../support/frontends.ts'
-import { MemoryWorld, rulesWritten, someTurns } from '../../support/memory-world.ts'
+import { MemoryWorld, rulesWritten, writesRules, someTurns } from '../../support/memory-world.ts'
 
 const signal = new AbortController().signal
 const KEY = '10.96.0.1:80/tcp'
@@ -17,10 +17,9 @@ interface Running {
 /** A process on a kernel, before its first frontend. A pass that finds rules to be written is followed by another. */
 async function running(memory = new MemoryWorld()): Promise<Running> {
   const dataplane = memory.dataplane()
-  dataplane.wantFixtures()
   const pass = async (mayRemove = true) => {
     await dataplane.pass({ signal, mayRemove })
-    if (!dataplane.setsAndRules.loops.isPending) return
+    if (!writesRules(dataplane)) return
     await rulesWritten(dataplane)
     await dataplane.pass({ signal, mayRemove })
   }
@@ -236,7 +235,6 @@ describe('IpvsDataplane', () => {
     const old = '-d 10.96.0.1/32 -p tcp -m tcp --dport 80 -j KUBE-SVC-AAAAAAAAAAAAAAAA'
     nat()?.set('KUBE-SERVICES', [old])
     const dataplane = memory.dataplane()
-    dataplane.wantFixtures()
     const services = Array.from({ length: 300 }, (_, index) => `10.96.${index >> 8}.${index & 255}`)
     for (const address of services) {
       const key = `${address}:80/tcp`

@@ -16,7 +16,7 @@ import { contributionOf } from '../../support/contribution.ts'
 import { frontendOf } from '../../support/frontends.ts'
 import { service } from '../../support/objects.ts'
 import { commandsOf } from '../../../src/sync/plan.ts'
-import { MemoryWorld, rulesWritten } from '../../support/memory-world.ts'
+import { MemoryWorld, rulesWritten, writesRules } from '../../support/memory-world.ts'
 import { recordingLog } from '../../support/recording-log.ts'
 import { parse } from '../../watch/objects/parse.ts'
 
@@ -32,10 +32,9 @@ interface Running {
 /** A process on a kernel whose rules are written. */
 async function running(memory = new MemoryWorld(['IPv4', 'IPv6'])): Promise<Running> {
   const dataplane = memory.dataplane()
-  dataplane.wantFixtures()
   const pass = async () => {
     await dataplane.pass({ signal, mayRemove: true })
-    if (!dataplane.setsAndRules.loops.isPending) return
+    if (!writesRules(dataplane)) return
     await rulesWritten(dataplane)
     await dataplane.pass({ signal, mayRemove: true })
   }
@@ -134,7 +133,6 @@ describe('a virtual server', () => {
     const weights = () => memory.virtualServers.kernel.get(KEY)?.realServers.map(({ weight }) => weight)
     const diff = async (): Promise<readonly string[]> => {
       const other = memory.dataplane()
-      other.wantFixtures()
       const frontend = frontendOf({ bind: false, servicePort: { choices } }, ['1.1.1.1', '2.2.2.2'])
       other.frontend(KEY, frontend)
       return commandsOf(await other.plan(signal)).filter((command) => command.startsWith('ipvsadm'))

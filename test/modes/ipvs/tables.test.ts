@@ -1,11 +1,9 @@
 /** Which tables are faulty, with tables in memory whose failures the test chooses. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { listTables } from '../../../src/modes/ipvs/tables.ts'
 import { KernelError } from '../../../src/netlink/errors.ts'
 import type { FrontendKey } from '../../../src/service/frontends.ts'
 import { CodedError } from '../../../src/values/errors.ts'
-import { IP_FAMILIES } from '../../../src/values/protocol.ts'
 import { frontendOf } from '../../support/frontends.ts'
 import { MemoryWorld, rulesWritten } from '../../support/memory-world.ts'
 
@@ -21,9 +19,8 @@ async function troubles(
   fails: (command: string) => boolean,
   reason: Error = new KernelError(EINVAL, 'TEST'),
 ) {
-  const memory = new MemoryWorld()
+  const memory = new MemoryWorld(['IPv4', 'IPv6'])
   const dataplane = memory.dataplane()
-  dataplane.wantFixtures()
   memory.failure = reason
   memory.fails = fails
   for (const address of addresses) {
@@ -34,7 +31,7 @@ async function troubles(
     await dataplane.pass({ signal, mayRemove: true })
     await rulesWritten(dataplane)
   }
-  return listTables(dataplane.states, IP_FAMILIES)
+  return dataplane.tables
     .flatMap((table) => table.health())
     .flatMap(({ what, families, wrong }) => (wrong ? [`${what} ${families.join()}`] : []))
 }

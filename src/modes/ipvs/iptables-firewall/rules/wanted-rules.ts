@@ -16,9 +16,6 @@ export interface RuleSettings extends LocalTrafficSettings {
   readonly iptables: { readonly masqueradeAll: boolean; readonly masqueradeBit: number }
 }
 
-/** `kubeIPVS.virtualAddresses`. */
-export type VirtualAddressKind = KubeIpvsSettings['virtualAddresses']
-
 export interface RuleChange {
   readonly family: IpFamily
   readonly key: string
@@ -35,7 +32,7 @@ export class WantedRules {
   readonly #vips = new OutFilterVips()
   readonly #rendered = new Map<IpFamily, RenderedRules>()
   #podCidrs: readonly string[] = []
-  #virtualAddresses: VirtualAddressKind = 'addresses'
+  #virtualAddresses: KubeIpvsSettings['virtualAddresses'] = 'addresses'
   #dirty = true
 
   /** @param families families that the kernel has and for which there are programs */
@@ -73,7 +70,7 @@ export class WantedRules {
   }
 
   /** How the node answers for virtual IPs. */
-  use(kind: VirtualAddressKind): void {
+  use(kind: KubeIpvsSettings['virtualAddresses']): void {
     if (this.#virtualAddresses === kind) return
     this.#virtualAddresses = kind
     this.#dirty = true
