@@ -11,8 +11,8 @@ export type SetType = 'hash:ip' | 'hash:ip,port' | 'hash:ip,port,ip' | 'hash:ip,
 export type SetName = string
 
 /**
- * The purpose of a set: its IPv4 name without `KUBE-`. In the order in which entries are added: sets that allow traffic or keep
- * the source address before more general ones. KUBE-IPVS-IPS is last, because its addresses reject what is in no other set.
+ * What a set holds: its IPv4 name without `KUBE-`. In the order in which entries are added, which is that of the roles that the sets
+ * serve (src/service/policy.ts).
  */
 export const SET_ROLES = [
   'LOOP-BACK',

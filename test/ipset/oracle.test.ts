@@ -7,10 +7,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CATALOGUE, definitionOf } from '../../src/ipset/catalogue.ts'
 import { formatSetOperation, parametersOf } from '../../src/ipset/diff.ts'
-import { entriesOfFrontend } from '../../src/ipset/render.ts'
+import { entryOf } from '../../src/ipset/render.ts'
 import type { SetEntry } from '../../src/ipset/types.ts'
 import { WantedEntries } from '../../src/ipset/wanted-entries.ts'
 import type { FrontendKey } from '../../src/service/frontends.ts'
+import { membershipsOf } from '../../src/service/policy.ts'
 import { recordedCases, type RecordedStep, walkCase } from '../support/recorded-cases.ts'
 
 /** Steps (`case/step`) whose recorded sets differ from our wanted ones for the same objects, with the reason. */
@@ -40,7 +41,7 @@ class Followed {
     const keys = new Set([...this.#known, ...step.frontends.keys()])
     for (const key of keys) {
       const frontend = step.frontends.get(key)
-      const entries = frontend === undefined ? [] : entriesOfFrontend(frontend, step.context.nodeName)
+      const entries = frontend === undefined ? [] : membershipsOf(frontend, step.context.nodeName).map(entryOf)
       for (const change of this.#wanted.set(key, entries)) {
         if (change.entry === undefined) this.#entries.delete(change.key)
         else this.#entries.set(change.key, change.entry)
@@ -64,4 +65,4 @@ function run(name: string): void {
   })
 }
 
-for (const name of recordedCases()) test(`entriesOfFrontend oracle case ${name}`, () => run(name))
+for (const name of recordedCases()) test(`the entries of frontends are those of oracle case ${name}`, () => run(name))

@@ -1,12 +1,13 @@
 /** Services rendered to set entries: each row prints the entries in the order in which they are added. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { definitionOf } from '../../src/ipset/catalogue.ts'
+import { CATALOGUE, definitionOf } from '../../src/ipset/catalogue.ts'
 import { parseEntry } from '../../src/ipset/entry-text.ts'
-import { entriesOfFrontend, sharedHairpins } from '../../src/ipset/render.ts'
+import { entryOf, roleOf, sharedEntries } from '../../src/ipset/render.ts'
 import { entryKey } from '../../src/ipset/types.ts'
 import { type NodeContext, READS_NODE_PORT_ADDRESSES } from '../../src/service/node-context.ts'
 import type { EndpointSlice, Service, ServicePortSpec } from '../../src/service/objects.ts'
+import { membershipsOf, ROLES, sharedHairpins } from '../../src/service/policy.ts'
 import { contributionOf } from '../support/contribution.ts'
 import { endpoint, service, servicePort, slice } from '../support/objects.ts'
 
@@ -32,7 +33,7 @@ const SLICE = slice({
 function entries(of: Service, key: string, slices: readonly EndpointSlice[] = [], node = NODE): string[] {
   const frontend = contributionOf(of, slices, node).frontends.get(key)
   assert.ok(frontend, key)
-  const found = entriesOfFrontend(frontend, node.nodeName)
+  const found = membershipsOf(frontend, node.nodeName).map(entryOf)
   for (const { set, entry } of found) {
     const definition = definitionOf(set)
     assert.ok(definition !== undefined && parseEntry(definition.type, definition.family, entry) !== undefined, entry)
@@ -257,7 +258,10 @@ describe('the entry of a health check port', () => {
   })
 })
 
-describe('entriesOfFrontend', () => {
+describe('the entries of a frontend', () => {
+  it('are in a set of their role, and every set has one', () =>
+    assert.deepEqual(new Set(CATALOGUE.map(({ name }) => roleOf(name))), new Set(ROLES)))
+
   for (const [title, of, key, expected] of ROWS) it(title, () => assert.deepEqual(entries(of, key), expected))
 
   it('has a hairpin entry for each local endpoint, ready or not', () => {
@@ -274,7 +278,10 @@ describe('entriesOfFrontend', () => {
       endpoint({ address: `10.244.3.${index}`, nodeName: index < 40 ? 'node0' : 'node1' }),
     )
     const { frontends } = contributionOf(service(nodePort('tcp')), [{ ...SLICE, endpoints: many }], NODE)
-    const lists = Array.from(frontends.values(), (frontend) => sharedHairpins(frontend, 'node0'))
+    const lists = Array.from(frontends.values(), (frontend) => {
+      const hairpins = sharedHairpins(frontend, 'node0')
+      return hairpins && sharedEntries(hairpins)
+    })
     assert.equal(lists.length, 3)
     assert.equal(new Set(lists).size, 1)
     assert.deepEqual(
@@ -285,7 +292,7 @@ describe('entriesOfFrontend', () => {
         .sort(),
     )
     for (const frontend of frontends.values())
-      assert.ok(entriesOfFrontend(frontend, 'node0').every(({ set }) => set !== 'KUBE-LOOP-BACK'))
+      assert.ok(membershipsOf(frontend, 'node0').every(({ role }) => role !== 'hairpin'))
     const few = contributionOf(service(), [SLICE], NODE).frontends.values().next().value
     assert.ok(few)
     assert.equal(sharedHairpins(few, 'node0'), undefined)

@@ -4,6 +4,7 @@
  */
 import { definitionOf, type SetRole } from '../../ipset/catalogue.ts'
 import { formatEntryOperation } from '../../ipset/diff.ts'
+import { roleOf } from '../../ipset/render.ts'
 import type { SetEntry } from '../../ipset/types.ts'
 import { diffAddress, formatAddressOperation, hostAddress } from '../../ipvs/address-diff.ts'
 import { diffVirtualServer } from '../../ipvs/diff.ts'
@@ -18,7 +19,7 @@ import { parseFrontendKey } from '../../service/frontends.ts'
 import type { Protocol } from '../../values/protocol.ts'
 import type { ExplainedObject, ExplainedRealServer } from './object-types.ts'
 import { compareRule, extraRules, type PortOfChains } from './rule-objects.ts'
-import { absenceMeans, excessMeans } from './set-words.ts'
+import { absenceMeans, excessMeans } from './role-words.ts'
 
 /** @param ports the ports of the Service whose objects these are @param frontends those that it has won */
 export function compareObjects(
@@ -169,7 +170,7 @@ function sameSettings(a: RealServer, b: RealServer): boolean {
 
 function compareEntry(frontend: FrontendKey, { set, entry }: SetEntry, live: LiveObjects): ExplainedObject {
   const isThere = live.entries?.has(`${set} ${entry}`) === true
-  const role = definitionOf(set)?.role
+  const role = roleOf(set)
   return {
     kind: 'set-entry',
     frontend,
@@ -220,7 +221,7 @@ function indexOf(entries: Iterable<SetEntry>): ReadonlyMap<string, readonly SetE
 
 function extraEntry(frontend: FrontendKey, found: SetEntry, own: ReadonlySet<string>): ExplainedObject[] {
   const { set, entry } = found
-  const role = definitionOf(set)?.role
+  const role = roleOf(set)
   if (own.has(`${set} ${entry}`) || role === undefined) return []
   return [
     {

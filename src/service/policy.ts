@@ -1,0 +1,114 @@
+/**
+ * What a frontend needs beside its virtual server, as values: each says that an address, port and protocol have a role. They are what a
+ * firewall is told; by which sets or rules it serves a role, only the firewall knows. They depend only on the frontend and the node's name.
+ */
+import type { IpFamily, Protocol } from '../values/protocol.ts'
+import { formatCidr } from '../values/cidr.ts'
+import { type Endpoint, isLocalTo } from './endpoints.ts'
+import type { AddressFrontend } from './frontends.ts'
+
+/**
+ * In the order in which memberships may be added: roles that permit traffic or keep the source address before more general ones. That of
+ * virtual IPs is last, because what is in no other role is refused there.
+ */
+export const ROLES = [
+  /** A pod that reaches itself through its Service is masqueraded. */
+  'hairpin',
+  /** The address in `second` may connect to a restricted one. */
+  'source-address',
+  /** The network in `second` may connect to a restricted one. */
+  'source-range',
+  /** Only clients that one of the two roles before permits may connect. */
+  'restricted',
+  /** Clients keep their address: endpoints are on this node. */
+  'load-balancer-local',
+  /** Clients are masqueraded, unless the role before says otherwise. */
+  'load-balancer',
+  'external-ip-local',
+  'external-ip',
+  /** Clients that are no pods are masqueraded. */
+  'cluster-ip',
+  'node-port-local',
+  'node-port',
+  /** This node accepts health checks of load balancers. */
+  'health-check',
+  /** Every other port of the address is refused. */
+  'virtual-ip',
+] as const
+
+export type Role = (typeof ROLES)[number]
+
+export interface Membership {
+  readonly role: Role
+  readonly family: IpFamily
+  /** Absent: every address of the node. */
+  readonly address?: string
+  /** Absent: every port. */
+  readonly port?: number
+  /** Absent: TCP, or every protocol where there is no port. */
+  readonly protocol?: Protocol
+  /** The source: an address, or a network as CIDR. */
+  readonly second?: string
+}
+
+/** Hairpins of lists with more candidates than this are made once for all of their frontends: there may be thousands of both. */
+const MANY_CANDIDATES = 64
+const HAIRPINS = new WeakMap<readonly Endpoint[], Map<string, readonly Membership[]>>()
+
+/**
+ * The hairpins of a frontend with many candidates: those of its endpoints on this node. It is one list for all frontends with the same
+ * candidates. Undefined for few candidates: then `membershipsOf` has them.
+ */
+export function sharedHairpins({ servicePort }: AddressFrontend, nodeName: string): readonly Membership[] | undefined {
+  const { candidates, protocol } = servicePort
+  if (candidates.length <= MANY_CANDIDATES) return undefined
+  let made = HAIRPINS.get(candidates)
+  if (made === undefined) {
+    made = new Map()
+    HAIRPINS.set(candidates, made)
+  }
+  const key = `${protocol} ${nodeName}`
+  let shared = made.get(key)
+  if (shared === undefined) {
+    shared = hairpins(servicePort, nodeName)
+    made.set(key, shared)
+  }
+  return shared
+}
+
+function hairpins({ family, protocol, candidates }: AddressFrontend['servicePort'], nodeName: string): Membership[] {
+  return candidates
+    .filter(({ source }) => isLocalTo(source, nodeName))
+    .map(({ address, port }) => ({ role: 'hairpin', family, address, port, protocol, second: address }))
+}
+
+/**
+ * The memberships of one frontend, without `sharedHairpins`, in the order of ROLES. Those of a port or of the whole Service (hairpins of
+ * its local endpoints, its health check node port) come from each of its frontends, so that they stay until the last one is removed.
+ */
+export function membershipsOf(frontend: AddressFrontend, nodeName: string): readonly Membership[] {
+  const { address, port, roles, selection, servicePort, firewall } = frontend
+  const { family, protocol, candidates, service, acceptsHealthChecks } = servicePort
+  const found: Membership[] = candidates.length > MANY_CANDIDATES ? [] : hairpins(servicePort, nodeName)
+  const put = (role: Role, second?: string): void => {
+    found.push({ role, family, address, port, protocol, ...(second === undefined ? {} : { second }) })
+  }
+  const local = selection.policy === 'Local'
+  if (roles.includes('LoadBalancerVip')) {
+    if (firewall?.allowsNode === true) put('source-address', address)
+    for (const range of firewall?.ranges ?? []) put('source-range', formatCidr(range))
+    if (firewall !== undefined) put('restricted')
+    if (local) put('load-balancer-local')
+    put('load-balancer')
+  }
+  if (roles.includes('ExternalIP')) put(local ? 'external-ip-local' : 'external-ip')
+  if (roles.includes('ClusterIP')) put('cluster-ip')
+  if (roles.includes('NodePort')) {
+    if (local) put('node-port-local')
+    put('node-port')
+  }
+  if (service.healthCheckNodePort !== 0 && acceptsHealthChecks)
+    found.push({ role: 'health-check', family, port: service.healthCheckNodePort })
+  if (frontend.bind) found.push({ role: 'virtual-ip', family, address })
+  return found
+}
