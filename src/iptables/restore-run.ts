@@ -5,14 +5,8 @@
  * other, so the tables before the failed one are written already, and a jump must not be inserted into them again.
  * @impure
  */
-import { asError, CodedError } from '../values/errors.ts'
-import {
-  iptablesError,
-  type IptablesOperation,
-  MissingMatchError,
-  OPTIONAL_MATCHES,
-  type RestoreResult,
-} from './types.ts'
+import { asError, CodedError, MissingFeature } from '../values/errors.ts'
+import { iptablesError, type IptablesOperation, missingMatch, OPTIONAL_MATCHES, type RestoreResult } from './types.ts'
 import { compare, formatRestore, parseFailure, type RestoreFailure, type RestoreText } from './restore-text.ts'
 import { chainKey, type ChainLayout } from './layout.ts'
 import { isOneLine, matchesOf } from './rule-text.ts'
@@ -238,7 +232,7 @@ function startingTask(op: IptablesOperation, index: number, inUse: ReadonlyMap<s
 function lesserTask(task: Task, line: string, reason: string): Task | undefined {
   const { op, index } = task
   // An operation that was reduced once is not reduced again.
-  if (task.shortfall !== undefined && !(task.shortfall instanceof MissingMatchError)) return undefined
+  if (task.shortfall !== undefined && !(task.shortfall instanceof MissingFeature)) return undefined
   if (op.kind === 'delete-chain') return { index, op: emptied(op), shortfall: chainInUse(op, reason) }
   if (op.kind !== 'write-chain') return undefined
   // A refusal of the kernel (legacy) names no line: then the rules with a match that may be missing are left out first.
@@ -247,7 +241,7 @@ function lesserTask(task: Task, line: string, reason: string): Task | undefined 
   if (missing !== undefined) {
     const rules = op.rules.filter((rule) => !matchesOf(rule).includes(missing))
     const message = `${chainKey(op.table, op.chain)} is without its rules that need the match ${missing}: ${reason}${line === '' ? '' : ` (${line})`}`
-    return { index, op: { ...op, rules }, shortfall: new MissingMatchError(missing, message) }
+    return { index, op: { ...op, rules }, shortfall: missingMatch(missing, message) }
   }
   // Rules that jump to a new chain can be written when it is empty; an existing chain keeps its rules.
   return op.before === undefined && op.rules.length > 0

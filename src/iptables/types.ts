@@ -3,7 +3,7 @@
  * Rules are text as iptables-save prints them after `-A CHAIN `; versions of iptables spell one rule differently, so they are
  * compared with `sameRule`.
  */
-import { CodedError } from '../values/errors.ts'
+import { CodedError, MissingFeature } from '../values/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { NftChain, NftPlace, NftRule, NftRuleQuery } from './nft-rule.ts'
 
@@ -108,7 +108,7 @@ export interface NftAccess {
   deleteRules(family: IpFamily, rules: readonly NftPlace[], signal: AbortSignal): Promise<void>
 }
 
-/** Codes are stable; composition acts on `iptables-match-missing` alone. */
+/** Codes are stable; composition acts on a missing feature alone. */
 export type IptablesErrorCode =
   /** iptables-restore refused something; the message has the rule and the reason. */
   | 'iptables-restore-failed'
@@ -126,11 +126,6 @@ export function iptablesError(code: IptablesErrorCode, message: string, options?
 }
 
 /** The chain was written without the rules that need a match which this kernel does not offer. */
-export class MissingMatchError extends CodedError {
-  readonly match: OptionalMatch
-
-  constructor(match: OptionalMatch, message: string) {
-    super('iptables-match-missing', message)
-    this.match = match
-  }
+export function missingMatch(match: OptionalMatch, message: string): MissingFeature {
+  return new MissingFeature('iptables-match-missing', match, `module xt_${match}`, message)
 }

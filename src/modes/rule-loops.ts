@@ -1,22 +1,32 @@
 /**
- * The loops over the chains, one for each family. They run concurrently with the passes, because a process may be slow
- * or hang: no family waits for the other one, and no pass waits for a process. A restore that failed says little about what is
+ * The loops over rules, one for each family. They run concurrently with the passes, because a process may be slow
+ * or hang: no family waits for the other one, and no pass waits for a process. A writing that failed says little about what is
  * in the kernel, so everything is read again after it.
  */
-import { type IptablesItem, type IptablesOperation, MissingMatchError } from '../iptables/types.ts'
-import type { IptablesTable } from '../iptables/table.ts'
 import { Pacer } from '../sync/pacer.ts'
 import { type PassReport, Reconciler, reconciled } from '../sync/reconciler.ts'
+import type { TableIo } from '../sync/table.ts'
 import { TableSync } from '../sync/table-sync.ts'
+import { MissingFeature } from '../values/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { Clock } from '../values/clock.ts'
 
+/** The rules of one family. */
+export interface RuleTable<Item, Op> extends TableIo<Item, Op> {
+  readonly family: IpFamily
+  /** From now on rules that lead to what other modes have stay, in front of ours, until `replaceOthers`. */
+  keepOthers(): void
+  replaceOthers(): void
+  /** When the rules have to be read again without an announcement, on the clock of the loop; undefined: never. */
+  nextReadMs(): number | undefined
+}
+
 export interface RuleLoopOptions {
   readonly now: Clock
-  /** Called after each pass; missing matches do not count as failures. `isFull`: it read all rules first, or nothing was written before. */
+  /** Called after each pass; missing features do not count as failures. `isFull`: it read all rules first, or nothing was written before. */
   readonly onPass: (report: PassReport, durationMs: number, family: IpFamily, isFull: boolean) => void
-  /** The kernel turned out to lack a match; the chain was written without its rules. */
-  readonly onMissing: (error: MissingMatchError) => void
+  /** The kernel turned out to lack a feature; the item was written without what needs it. */
+  readonly onMissing: (error: MissingFeature) => void
   /** A pass failed for a reason that nothing foresaw; the loop retries. */
   readonly onError: (error: unknown) => void
 }
@@ -24,9 +34,9 @@ export interface RuleLoopOptions {
 /** The wait after such a failure. */
 const UNEXPECTED_RETRY_MS = 1000
 
-export class RuleLoop {
-  readonly table: IptablesTable
-  readonly sync: TableSync<IptablesItem, IptablesOperation>
+export class RuleLoop<Item, Op> {
+  readonly sync: TableSync<Item, Op>
+  readonly #table: RuleTable<Item, Op>
   readonly #options: RuleLoopOptions
   readonly #reconciler: Reconciler
   readonly #pacer: Pacer
@@ -37,9 +47,9 @@ export class RuleLoop {
   #requested = 0
   #done = 0
 
-  constructor(table: IptablesTable, options: RuleLoopOptions) {
+  constructor(table: RuleTable<Item, Op>, options: RuleLoopOptions) {
     this.#options = options
-    this.table = table
+    this.#table = table
     this.sync = new TableSync(table)
     // One process for all additions and removals: in iptables mode these may be thousands of chains.
     this.#reconciler = new Reconciler([reconciled(this.sync, { atOnce: true })])
@@ -47,7 +57,7 @@ export class RuleLoop {
   }
 
   get family(): IpFamily {
-    return this.table.family
+    return this.#table.family
   }
 
   /** Requests a pass as soon as possible. */
@@ -56,24 +66,24 @@ export class RuleLoop {
     this.#pacer.request()
   }
 
-  /** From now on passes remove chains and jumps that nothing wants: those of Services, and what the other mode left. */
+  /** From now on passes remove rules that nothing wants: those of Services, and what the other mode left. */
   allowRemovals(): void {
     if (this.#mayRemove) return
     this.#mayRemove = true
     this.request()
   }
 
-  /** Until `replaceOthers` the chains of another mode get the traffic that leads to them. */
+  /** Until `replaceOthers` another mode gets the traffic that leads to it. */
   keepOthers(): void {
     this.#keepsOthers = true
-    this.table.keepOthers()
+    this.#table.keepOthers()
   }
 
   /** This mode can serve everything: its rules alone stay. */
   replaceOthers(): void {
     if (!this.#keepsOthers) return
     this.#keepsOthers = false
-    this.table.replaceOthers()
+    this.#table.replaceOthers()
     const changed = Array.from(this.sync.desiredKeys()).filter((key) => this.sync.desired(key) !== this.sync.live(key))
     for (const key of changed) this.sync.touch(key)
     if (changed.length > 0) this.request()
@@ -111,15 +121,15 @@ export class RuleLoop {
     const requested = this.#requested
     const startedMs = now()
     const mayRemove = this.#mayRemove
-    const dueMs = this.table.nextReadMs()
+    const dueMs = this.#table.nextReadMs()
     if (dueMs !== undefined && dueMs <= startedMs) this.sync.forget()
     // A first pass may read only, before anything is wanted; the first one that writes is full all the same.
     const isFull = !this.sync.isKnown || !this.#hasWritten
     try {
       const report = await this.#reconciler.pass({ signal, now, mayRemove })
       const failures = report.failures.filter(({ error }) => {
-        if (error instanceof MissingMatchError) onMissing(error)
-        return !(error instanceof MissingMatchError)
+        if (error instanceof MissingFeature) onMissing(error)
+        return !(error instanceof MissingFeature)
       })
       if (failures.length > 0) this.sync.forget()
       this.#clean = mayRemove && report.unreadable.length === 0 && (this.#isIdle() || this.#hasAllWanted())
@@ -128,7 +138,7 @@ export class RuleLoop {
       if (applied > 0) this.#hasWritten = true
       onPass({ applied, repairs, unreadable, failures }, now() - startedMs, this.family, isFull)
       const nextMs = this.#reconciler.nextDueMs()
-      return unreadable.length > 0 ? nextMs : earlier(nextMs, this.table.nextReadMs())
+      return unreadable.length > 0 ? nextMs : earlier(nextMs, this.#table.nextReadMs())
     } catch (error) {
       if (signal.aborted) return undefined
       this.#done = requested
@@ -143,15 +153,15 @@ function earlier(a: number | undefined, b: number | undefined): number | undefin
 }
 
 /** The loops of all families that a mode serves. */
-export class RuleLoops {
-  readonly all: readonly RuleLoop[]
+export class RuleLoops<Item, Op> {
+  readonly all: readonly RuleLoop<Item, Op>[]
 
-  constructor(tables: readonly IptablesTable[], options: RuleLoopOptions) {
+  constructor(tables: readonly RuleTable<Item, Op>[], options: RuleLoopOptions) {
     this.all = tables.map((table) => new RuleLoop(table, options))
   }
 
   /** undefined: the family is not served. */
-  of(family: IpFamily): RuleLoop | undefined {
+  of(family: IpFamily): RuleLoop<Item, Op> | undefined {
     return this.all.find((loop) => loop.family === family)
   }
 
@@ -167,7 +177,7 @@ export class RuleLoops {
     loop?.request()
   }
 
-  /** From now on passes remove chains and jumps that nothing wants. */
+  /** From now on passes remove rules that nothing wants. */
   allowRemovals(): void {
     for (const loop of this.all) loop.allowRemovals()
   }

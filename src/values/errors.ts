@@ -35,6 +35,19 @@ export interface Problem {
   readonly message: string
 }
 
+/** The kernel lacks a feature, and something was done without what needs it. */
+export class MissingFeature extends CodedError {
+  readonly feature: string
+  /** What brings the feature: `module xt_ipvs`. */
+  readonly remedy: string
+
+  constructor(code: string, feature: string, remedy: string, message: string) {
+    super(code, message)
+    this.feature = feature
+    this.remedy = remedy
+  }
+}
+
 /** What was thrown, as an error. */
 export function asError(thrown: unknown): Error {
   return thrown instanceof Error ? thrown : new Error(String(thrown))

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
 import { FIRST_WAIT_MS, MAX_MOVES } from '../../src/iptables/jump-order.ts'
 import { IptablesTable, type RulesRead } from '../../src/iptables/table.ts'
+import type { IptablesItem, IptablesOperation } from '../../src/iptables/types.ts'
 import { renderIpvsRules } from '../../src/modes/ipvs/iptables-firewall/rules/render.ts'
 import { IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import { RuleLoop } from '../../src/modes/rule-loops.ts'
@@ -25,7 +26,7 @@ class Bench {
   read: RulesRead = { unprintable: [], contested: [] }
   readonly commands: string[] = []
   readonly table: IptablesTable
-  readonly loop: RuleLoop
+  readonly loop: RuleLoop<IptablesItem, IptablesOperation>
 
   constructor() {
     const now = (): number => this.nowMs

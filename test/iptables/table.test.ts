@@ -5,7 +5,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { type IptablesItem, type IptablesOperation, MissingMatchError } from '../../src/iptables/types.ts'
+import type { IptablesItem, IptablesOperation } from '../../src/iptables/types.ts'
+import { MissingFeature } from '../../src/values/errors.ts'
 import { renderIpvsRules, type RuleInput } from '../../src/modes/ipvs/iptables-firewall/rules/render.ts'
 import { IPTABLES_LAYOUT, IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import { IptablesTable } from '../../src/iptables/table.ts'
@@ -173,7 +174,7 @@ for (const namesCommit of [false, true]) {
     bench.memory.refuse = (line) => (/-m (ipvs|physdev)/.test(line) ? "Couldn't load match" : undefined)
     bench.want()
     const report = await bench.pass()
-    const missing = report.failures.map(({ key, error }) => [key, error instanceof MissingMatchError && error.match])
+    const missing = report.failures.map(({ key, error }) => [key, error instanceof MissingFeature && error.feature])
     assert.deepEqual(missing.sort(), [
       ['filter KUBE-IPVS-OUT-FILTER', 'ipvs'],
       ['nat KUBE-SERVICES', 'physdev'],

@@ -8,7 +8,8 @@ import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync
 import { tmpdir } from 'node:os'
 import { after, before, beforeEach, describe, it } from 'node:test'
 import { CATALOGUE } from '../../src/ipset/catalogue.ts'
-import { type IptablesItem, type IptablesOperation, MissingMatchError } from '../../src/iptables/types.ts'
+import type { IptablesItem, IptablesOperation } from '../../src/iptables/types.ts'
+import { MissingFeature } from '../../src/values/errors.ts'
 import { renderIpvsRules, type RuleInput } from '../../src/modes/ipvs/iptables-firewall/rules/render.ts'
 import { IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import { IptablesTable } from '../../src/iptables/table.ts'
@@ -253,7 +254,7 @@ for (const mode of ['nft', 'legacy'] as const) {
         const report = await bench.pass()
         const [failure] = report.failures
         assert.deepEqual(codes(report), ['filter KUBE-IPVS-OUT-FILTER: iptables-match-missing'])
-        assert.ok(failure?.error instanceof MissingMatchError && failure.error.match === 'ipvs')
+        assert.ok(failure?.error instanceof MissingFeature && failure.error.feature === 'ipvs')
         const golden = readFileSync(
           `${import.meta.dirname}/../modes/ipvs/iptables-firewall/rules/everything-IPv4.txt`,
           'utf8',

@@ -5,7 +5,7 @@
 import type { KubeProxyConfiguration } from '../../config/types.ts'
 import type { FlowTable } from '../../conntrack/connection.ts'
 import { StaleFlows, type StaleFlowsOptions } from '../../conntrack/stale-flows.ts'
-import type { IptablesPrograms, MissingMatchError, TableId } from '../../iptables/types.ts'
+import type { IptablesItem, IptablesOperation, IptablesPrograms, TableId } from '../../iptables/types.ts'
 import { IPTABLES_LAYOUT } from '../leftovers/layouts.ts'
 import { LOOPBACK_GUARD } from './chains/chain-names.ts'
 import { type LocalTrafficSettings, localTrafficOf } from '../../iptables/local-traffic.ts'
@@ -28,6 +28,7 @@ import type { Dataplane } from '../../sync/loop.ts'
 import type { PlanRow } from '../../sync/plan.ts'
 import { type PassReport, Reconciler, reconciled } from '../../sync/reconciler.ts'
 import { familyOf } from '../../values/address.ts'
+import type { MissingFeature } from '../../values/errors.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import { type RuleLoop, type RuleLoopOptions, RuleLoops } from '../rule-loops.ts'
 import type { Clock } from '../../values/clock.ts'
@@ -46,7 +47,7 @@ export interface IptablesDataplaneOptions {
   readonly now: Clock
   /** Called after each pass over the rules of a family. */
   readonly onPass: RuleLoopOptions['onPass']
-  readonly onMissing: (error: MissingMatchError) => void
+  readonly onMissing: (error: MissingFeature) => void
   readonly onError: (error: unknown) => void
 }
 
@@ -73,7 +74,8 @@ const NOTHING_DONE: PassReport = { applied: 0, failures: [], repairs: [], unread
 
 export class IptablesDataplane implements Dataplane {
   readonly staleFlows: StaleFlows
-  readonly loops: RuleLoops
+  readonly loops: RuleLoops<IptablesItem, IptablesOperation>
+  readonly #tables: readonly IptablesTable[]
   readonly #options: IptablesDataplaneOptions
   /** The desired chains of each family. */
   readonly #wanted = new Map<IpFamily, WantedServiceChains>()
@@ -84,10 +86,10 @@ export class IptablesDataplane implements Dataplane {
     this.#options = options
     const { iptables, families, conntrack, now, onPass, onError } = options
     const { suffix } = iptables.choice
-    this.loops = new RuleLoops(
-      families.map((family) => new IptablesTable(family, iptables, IPTABLES_LAYOUT, { ...options.rules, suffix })),
-      { now, onPass, onMissing: (error) => this.#lacks(error), onError },
+    this.#tables = families.map(
+      (family) => new IptablesTable(family, iptables, IPTABLES_LAYOUT, { ...options.rules, suffix }),
     )
+    this.loops = new RuleLoops(this.#tables, { now, onPass, onMissing: (error) => this.#lacks(error), onError })
     for (const family of families) this.#wanted.set(family, new WantedServiceChains(this.#settingsOf(family)))
     this.staleFlows = new StaleFlows({
       conntrack,
@@ -199,9 +201,18 @@ export class IptablesDataplane implements Dataplane {
     })
   }
 
+  /** Whether a rule that is added to this chain of others may take packets before ours. */
+  watches(family: IpFamily, table: TableId, chain: string): boolean {
+    return this.#table(family)?.watches(table, chain) ?? false
+  }
+
+  #table(family: IpFamily): IptablesTable | undefined {
+    return this.#tables.find((table) => table.family === family)
+  }
+
   /** Rules of this family in the last restore, by table. */
   rulesWritten(family: IpFamily): ReadonlyMap<TableId, number> {
-    return this.loops.of(family)?.table.lastWritten ?? new Map()
+    return this.#table(family)?.lastWritten ?? new Map()
   }
 
   /** Rules of this family that are ours and in the kernel, by table; jumps to our chains not counted. */
@@ -215,7 +226,7 @@ export class IptablesDataplane implements Dataplane {
   }
 
   /** Gives the changed chains of a family to its loop; returns their number. */
-  #submit(loop: RuleLoop): number {
+  #submit(loop: RuleLoop<IptablesItem, IptablesOperation>): number {
     const changes = this.#wanted.get(loop.family)?.changes() ?? []
     for (const { key, item } of changes) loop.sync.want(key, item)
     return changes.length
@@ -240,7 +251,7 @@ export class IptablesDataplane implements Dataplane {
   }
 
   /** Writes the rules without counters, which are the only optional match of this mode. */
-  #lacks(error: MissingMatchError): void {
+  #lacks(error: MissingFeature): void {
     for (const loop of this.loops.all) {
       this.#wanted.get(loop.family)?.configure({ countsInvalid: false, countsLoopback: false })
       this.#submit(loop)

@@ -88,8 +88,8 @@ export class IptablesMode implements Mode {
         if (failed) void this.#askForMatches(this.#abort.signal)
         listener.rulesPassed(report, durationMs, family)
       },
-      onMissing: ({ code, match, message }) =>
-        problems.report('iptables', match, [{ code, about: 'node', subject: `module xt_${match}`, message }]),
+      onMissing: ({ code, feature, remedy, message }) =>
+        problems.report('iptables', feature, [{ code, about: 'node', subject: remedy, message }]),
       onError: (error) => log.error('Writing rules failed', { error }),
     })
   }
@@ -184,7 +184,7 @@ export class IptablesMode implements Mode {
       layout: IPTABLES_LAYOUT,
       settleMs: SETTLE_MS,
       onForeignWrite,
-      watches: (family, table, chain) => this.dataplane.loops.of(family)?.table.watches(table, chain) ?? false,
+      watches: (family, table, chain) => this.dataplane.watches(family, table, chain),
       doubtRules: (family) => this.dataplane.loops.doubt(family),
       onError: (error) => log.warn('Lost announcements of changed rules; reading all rules again', { error }),
     })

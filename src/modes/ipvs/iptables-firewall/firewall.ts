@@ -18,13 +18,15 @@ import {
   setOfKey,
 } from '../../../ipset/types.ts'
 import { WantedEntries } from '../../../ipset/wanted-entries.ts'
-import { type MissingMatchError, OPTIONAL_MATCHES } from '../../../iptables/types.ts'
+import type { IptablesTable } from '../../../iptables/table.ts'
+import { type IptablesItem, type IptablesOperation, OPTIONAL_MATCHES } from '../../../iptables/types.ts'
 import type { CountedConnection, SetSize } from '../../../metrics/sources.ts'
 import type { IptablesChoice } from '../../../node/iptables-choice.ts'
 import type { AddressFrontend, FrontendKey } from '../../../service/frontends.ts'
 import { membershipsOf, sharedHairpins } from '../../../service/policy.ts'
 import { type PassReport, type Reconciled, reconciled, type Stage } from '../../../sync/reconciler.ts'
 import { TableSync } from '../../../sync/table-sync.ts'
+import type { MissingFeature } from '../../../values/errors.ts'
 import type { IpFamily } from '../../../values/protocol.ts'
 import type { RuleWatchOptions } from '../../announcements.ts'
 import type { ModeWatch } from '../../mode.ts'
@@ -36,6 +38,7 @@ import type {
   FirewallAudit,
   FirewallNode,
   FirewallOptions,
+  FirewallPart,
   FirewallSources,
 } from '../firewall.ts'
 import { type RuleSettings, WantedRules } from './rules/wanted-rules.ts'
@@ -59,6 +62,8 @@ export interface IptablesFirewallOptions extends Omit<FirewallOptions, 'settings
   readonly kernel: FirewallKernel
 }
 
+type Loop = RuleLoop<IptablesItem, IptablesOperation>
+
 /** Entries of large sets are listed in every tenth round of the audit; in the other rounds they are only counted. */
 const THOROUGH_ROUNDS = 10
 
@@ -66,7 +71,8 @@ export class IptablesFirewall implements Firewall {
   readonly #options: IptablesFirewallOptions
   readonly #sets: TableSync<SetParameters, SetOperation>
   readonly #entries: TableSync<SetEntry, SetEntryOperation>
-  readonly #loops: RuleLoops
+  readonly #chains: readonly IptablesTable[]
+  readonly #loops: RuleLoops<IptablesItem, IptablesOperation>
   readonly #rules: WantedRules
   readonly #wanted = new WantedEntries()
   /** Entries by set that are no longer wanted and not removed yet: the rules of the set stay until then. */
@@ -90,10 +96,11 @@ export class IptablesFirewall implements Firewall {
     })
     this.#sets = new TableSync(tables.sets)
     this.#entries = new TableSync(tables.entries, { onExamined: (key) => this.#entryExamined(key) })
+    this.#chains = tables.chains
     this.#loops = new RuleLoops(tables.chains, {
       now,
       onPass: (report, durationMs, family) => this.#rulesPassed(report, durationMs, family),
-      onMissing: (error) => this.#lacksMatch(error),
+      onMissing: (error) => this.#doWithout(error),
       onError: (error) => log.error('Writing rules failed', { error }),
     })
     this.#rules = new WantedRules(settings, families, choice.randomFully)
@@ -183,7 +190,7 @@ export class IptablesFirewall implements Firewall {
     for (const { set, entry } of this.#wanted.of(frontend)) yield { kind: 'set-entry', frontend, set, entry }
   }
 
-  get parts(): readonly RuleLoop[] {
+  get parts(): readonly FirewallPart[] {
     return this.#loops.all
   }
 
@@ -201,7 +208,7 @@ export class IptablesFirewall implements Firewall {
     const { kernel, log } = this.#options
     const watched = kernel.watchRules({
       onForeignWrite,
-      watches: (family, table, chain) => this.#loops.of(family)?.table.watches(table, chain) ?? false,
+      watches: (family, table, chain) => this.#chains.some((one) => one.family === family && one.watches(table, chain)),
       doubtRules: (family) => this.#loops.doubt(family),
       onError: (error) => log.warn('Lost announcements of changed rules; reading all rules again', { error }),
     })
@@ -244,8 +251,8 @@ export class IptablesFirewall implements Firewall {
   }
 
   /** Passes the wanted rules to the loops; cheap when nothing changed. Returns the loops that have work. */
-  #renderRules(): ReadonlySet<RuleLoop> {
-    const changed = new Set<RuleLoop>()
+  #renderRules(): ReadonlySet<Loop> {
+    const changed = new Set<Loop>()
     for (const { family, key, item } of this.#rules.changes()) {
       const loop = this.#loops.of(family)
       loop?.sync.want(key, item)
@@ -309,13 +316,13 @@ export class IptablesFirewall implements Firewall {
     if (this.#admission.hasChanged) listener.postponedReady()
   }
 
-  #lacksMatch({ code, match, message }: MissingMatchError): void {
+  #doWithout({ code, feature, remedy, message }: MissingFeature): void {
     const { kernel, problems } = this.#options
-    this.#rules.lacks(match)
+    this.lacks(new Set([feature]))
     for (const loop of this.#renderRules()) loop.request()
     const leftOut = kernel.families.flatMap((family) => this.#rules.leftOut(family))
     const rules = leftOut.length === 0 ? message : `${message}; left out: ${leftOut.join('; ')}`
-    problems.report('iptables', match, [{ code, about: 'node', subject: `module xt_${match}`, message: rules }])
+    problems.report('iptables', feature, [{ code, about: 'node', subject: remedy, message: rules }])
   }
 
   #sizes(): readonly SetSize[] {

@@ -6,6 +6,7 @@ import type { EntryRunOptions } from '../../../ipset/entry-run.ts'
 import type { SetEntry, SetEntryOperation, SetOperation, SetParameters } from '../../../ipset/types.ts'
 import type { ChainLayout } from '../../../iptables/layout.ts'
 import { IptablesTable, type IptablesTableOptions } from '../../../iptables/table.ts'
+import type { IptablesItem, IptablesOperation } from '../../../iptables/types.ts'
 import type { HostIptables } from '../../../node/iptables-programs.ts'
 import { type Reconciled, reconciled } from '../../../sync/reconciler.ts'
 import type { TableIo } from '../../../sync/table.ts'
@@ -68,7 +69,7 @@ export function removalOfChains(chains: readonly IptablesTable[]): Reconciled[] 
 export function listTables(
   sets: TableSync<SetParameters, SetOperation>,
   entries: TableSync<SetEntry, SetEntryOperation>,
-  chains: readonly Pick<RuleLoop, 'family' | 'sync'>[],
+  chains: readonly Pick<RuleLoop<IptablesItem, IptablesOperation>, 'family' | 'sync'>[],
   families: readonly IpFamily[],
 ): readonly ListedTable[] {
   return [
