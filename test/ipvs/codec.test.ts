@@ -15,7 +15,7 @@ import {
   type ServiceFields,
 } from '../../src/ipvs/codec-servers.ts'
 import { decodeInfo, decodeTimeouts, encodeTimeouts } from '../../src/ipvs/codec.ts'
-import { beginIpvs } from '../../src/ipvs/connection.ts'
+import { beginIpvs } from '../../src/ipvs/batch.ts'
 import type { ForwardingMethod, RealServer, VirtualServerFields } from '../../src/ipvs/types.ts'
 import { MessageBatch } from '../../src/netlink/batch.ts'
 import type { ReceivedMessage } from '../../src/netlink/message.ts'

@@ -7,7 +7,7 @@ import { NetlinkSocket } from '../../native/netlink-socket.ts'
 import { encodeList } from '../../src/ipset/codec.ts'
 import { decodeDestination, type DecodedService, decodeService, encodeServiceId } from '../../src/ipvs/codec-servers.ts'
 import { IPVS_GENL_NAME } from '../../src/ipvs/codec.ts'
-import { beginIpvs } from '../../src/ipvs/connection.ts'
+import { beginIpvs } from '../../src/ipvs/batch.ts'
 import { encodeDumpAddresses } from '../../src/netlink/address-codec.ts'
 import { MessageBatch, requestOf } from '../../src/netlink/batch.ts'
 import {
