@@ -7,10 +7,12 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import type { ObjectChange, ObjectKind } from '../../service/objects.ts'
 import { CodedError } from '../../values/errors.ts'
-import type { ApiClient, ListPage, Query } from '../api/api-client.ts'
+import type { ApiClient } from '../api/api-client.ts'
 import { ApiError } from '../api/api-error.ts'
 import { Backoff } from '../../values/backoff.ts'
+import { listPages } from './list-pages.ts'
 import { applyEvents, ObjectStore } from './object-store.ts'
+import { streamingListQuery, watchQuery } from './queries.ts'
 import type { Selection } from '../objects/selection.ts'
 import type { ObjectSink } from '../source.ts'
 import { WatchEnds } from './watch-end.ts'
@@ -55,8 +57,6 @@ export interface ReflectorOptions {
 const MAX_DELIVERY = 100
 /** Longest time without yielding to the event loop, in milliseconds. */
 const TURN_MS = 3
-/** Objects per page of a list. */
-const PAGE_SIZE = 500
 /** Longest wait that a server may ask for. */
 const MAX_RETRY_AFTER_MS = 300_000
 
@@ -214,34 +214,19 @@ export class Reflector {
     const { client, selection } = this.#options
     this.#streamingList = false
     this.#store.beginList()
-    let query = pageQuery(selection, '')
-    for (;;) {
-      let page: ListPage
-      try {
-        page = await client.list(selection.path, query, this.#abort.signal)
-      } catch (error) {
-        if (!(error instanceof ApiError) || !error.isExpired || query['continue'] === undefined) throw error
-        // The continue token expired: request the whole list without pages, as client-go does.
-        this.#store.beginList()
-        query = selectors(selection)
-        continue
-      }
+    const restart = (): void => this.#store.beginList()
+    for await (const page of listPages(client, selection, restart, this.#abort.signal)) {
       for (let start = 0; start < page.items.length; start += MAX_DELIVERY) {
         const slice = page.items.slice(start, start + MAX_DELIVERY)
         this.#deliver(slice.map((json) => this.#store.put(json)).filter((change) => change !== undefined))
         await this.#yield()
         if (this.#closed) return
       }
-      if (page.continueToken === '') {
-        if (typeof page.resourceVersion !== 'string' || page.resourceVersion === '')
-          throw new ApiError('api-bad-response', 'a list without a resourceVersion')
-        await this.#finishList()
-        this.#version = page.resourceVersion
-        return
-      }
-      if (page.continueToken === query['continue'])
-        throw new ApiError('api-bad-response', 'the continue token of a page is that of the page before')
-      query = pageQuery(selection, page.continueToken)
+      if (page.continueToken !== '') continue
+      if (typeof page.resourceVersion !== 'string' || page.resourceVersion === '')
+        throw new ApiError('api-bad-response', 'a list without a resourceVersion')
+      await this.#finishList()
+      this.#version = page.resourceVersion
     }
   }
 
@@ -303,43 +288,4 @@ function refusesStreaming(error: ApiError): boolean {
   if (error.code === 'api-silent') return true
   if (error.status === 400 || error.status === 406 || error.status === 422) return true
   return error.inStream && error.status >= 500
-}
-
-/**
- * A streaming list that continues as a watch. The queries are those of kube-proxy 1.37, except that lists have no
- * resourceVersion where kube-proxy asks for 0: a watch cache that is behind may answer 0 with older objects than we have, and
- * older servers ignore `limit` with it.
- */
-function streamingListQuery(selection: Selection, timeoutSeconds: number): Query {
-  return {
-    ...watchParameters(selection, timeoutSeconds),
-    sendInitialEvents: 'true',
-    resourceVersionMatch: 'NotOlderThan',
-  }
-}
-
-function watchQuery(selection: Selection, timeoutSeconds: number, resourceVersion: string): Query {
-  return { ...watchParameters(selection, timeoutSeconds), resourceVersion }
-}
-
-/** One page of a list; `continueToken` is '' for the first. */
-function pageQuery(selection: Selection, continueToken: string): Query {
-  const query = { ...selectors(selection), limit: String(PAGE_SIZE) }
-  return continueToken === '' ? query : { ...query, continue: continueToken }
-}
-
-function watchParameters(selection: Selection, timeoutSeconds: number): Query {
-  return {
-    ...selectors(selection),
-    watch: 'true',
-    allowWatchBookmarks: 'true',
-    timeoutSeconds: String(timeoutSeconds),
-  }
-}
-
-function selectors({ labelSelector, fieldSelector }: Selection): Query {
-  return {
-    ...(labelSelector === undefined ? {} : { labelSelector }),
-    ...(fieldSelector === undefined ? {} : { fieldSelector }),
-  }
 }
