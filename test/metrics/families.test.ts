@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { before, describe, it } from 'node:test'
-import { OWN } from '../../src/metrics/own-page.ts'
+import { OWN } from '../../src/metrics/own-families.ts'
 import { goNumber, type MetricFamily } from '../../src/metrics/page.ts'
 import { KUBERNETES, PROCESS } from '../../src/metrics/process-page.ts'
 import { PROXY, PROXY_IPTABLES, REQUESTS } from '../../src/metrics/proxy-page.ts'
