@@ -5,7 +5,8 @@
  */
 import { CodedError } from '../../values/errors.ts'
 import { ApiError } from './api-error.ts'
-import { type Message, ProtobufReader, Span } from './protobuf.ts'
+import type { Message } from './protobuf-message.ts'
+import { ProtobufReader, Span } from './protobuf.ts'
 import { BOOKMARK, MESSAGES, UNKNOWN, WATCH_EVENT } from './protobuf-objects.ts'
 import { describe, isObject, type JsonObject } from '../objects/findings.ts'
 

@@ -3,7 +3,7 @@
  * generated.proto files (1.37). A field that a parser reads and that is missing here would be absent in protobuf only; a test
  * compares both encodings of whole objects.
  */
-import { type Message, message } from './protobuf.ts'
+import { type Message, message } from './protobuf-message.ts'
 import { LABEL_ZONE } from '../objects/node-parser.ts'
 import { INITIAL_EVENTS_END } from '../objects/object-parser.ts'
 import { SERVICE_ANNOTATION } from '../../values/well-known.ts'

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { message, ProtobufReader, Span } from '../../../src/watch/api/protobuf.ts'
+import { message } from '../../../src/watch/api/protobuf-message.ts'
+import { ProtobufReader, Span } from '../../../src/watch/api/protobuf.ts'
 
 const INNER = message({ a: [1, 'int'], b: [2, 'text'] }, (v) => ({ a: v[0], b: v[1] }))
 const OUTER = message(
