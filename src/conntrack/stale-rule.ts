@@ -4,7 +4,8 @@
  * while it terminates; an endpoint that is ready but not serving does not. As in kube-proxy 1.37, a port without any
  * serving endpoint keeps no flow; unlike there, its node port keeps none either.
  */
-import { frontendKey, type FrontendKey, parseFrontendKey, type ServicePort } from '../service/frontends.ts'
+import type { ServicePort } from '../service/service-port.ts'
+import { frontendKey, type FrontendKey, parseFrontendKey } from '../service/frontends.ts'
 import { familyOf, formatEndpoint } from '../values/address.ts'
 import type { Flow, FlowFilter } from './types.ts'
 

@@ -1,7 +1,8 @@
 /** What the daemon tells about one Service over the local socket: its ports, its endpoints with verdicts, and its frontends. */
 import type { EndpointView, FrontendView, ServicePortView } from '../inspect/view.ts'
 import { type Endpoint, isLocalTo } from '../service/endpoints.ts'
-import type { Frontend, ServicePort } from '../service/frontends.ts'
+import type { ServicePort } from '../service/service-port.ts'
+import type { Frontend } from '../service/frontends.ts'
 import type { DesiredFrontends } from '../sync/desired-frontends.ts'
 import type { Claim } from '../sync/owned-map.ts'
 import { formatEndpoint } from '../values/address.ts'

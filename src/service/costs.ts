@@ -3,7 +3,8 @@
  * of the kernel's memory and 40 bytes for each processor, and up to 0.8 KiB of ours; a frontend without any 0.7 KiB and up to 4 KiB of ours, so it
  * counts as several real servers.
  */
-import type { Frontend, PortEndpoints, ServicePort } from './frontends.ts'
+import type { PortEndpoints, ServicePort } from './service-port.ts'
+import type { Frontend } from './frontends.ts'
 
 /** How a mode writes frontends. */
 export interface Costs {

@@ -1,15 +1,8 @@
 /**
  * The places at which a Service has frontends: each of its addresses in each of its roles, for each port, and what a frontend is there.
  */
-import {
-  type FamilyOfService,
-  type Frontend,
-  FRONTEND_ROLES,
-  frontendKey,
-  type FrontendRole,
-  nodePortKey,
-  type ServicePort,
-} from './frontends.ts'
+import type { FamilyOfService, ServicePort } from './service-port.ts'
+import { type Frontend, FRONTEND_ROLES, frontendKey, type FrontendRole, nodePortKey } from './frontends.ts'
 import type { NodeContext } from './node-context.ts'
 import type { Service, ServicePortSpec } from './objects.ts'
 

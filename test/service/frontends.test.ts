@@ -1,6 +1,7 @@
 /** When two frontends come to the same, and the keys of frontends. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { sameServicePort } from '../../src/service/service-port.ts'
 import {
   familyOfKey,
   frontendComparison,
@@ -8,7 +9,6 @@ import {
   nodePortKey,
   parseFrontendKey,
   parseNodePortKey,
-  sameServicePort,
 } from '../../src/service/frontends.ts'
 import { endpointsAt, type FrontendChange, frontendOf } from '../support/frontends.ts'
 import { service } from '../support/objects.ts'

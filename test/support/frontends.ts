@@ -1,6 +1,7 @@
 /** Frontends for tests of the code that renders them. */
 import { type Endpoint, selectEndpoints } from '../../src/service/endpoints.ts'
-import { type AddressFrontend, frontendKey, type ServicePort } from '../../src/service/frontends.ts'
+import type { ServicePort } from '../../src/service/service-port.ts'
+import { type AddressFrontend, frontendKey } from '../../src/service/frontends.ts'
 import { NO_CHOICES } from '../../src/service/annotations.ts'
 import type { Service } from '../../src/service/objects.ts'
 import { familyOf } from '../../src/values/address.ts'

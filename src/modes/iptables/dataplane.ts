@@ -12,6 +12,7 @@ import { type LocalTrafficSettings, localTrafficOf } from '../../iptables/local-
 import { IptablesTable, type IptablesTableOptions } from '../../iptables/table.ts'
 import { type ServiceChainSettings, WantedServiceChains } from './chains/wanted-service-chains.ts'
 import type { IptablesChoice } from '../../node/iptables-choice.ts'
+import type { ServicePort } from '../../service/service-port.ts'
 import {
   familyOfKey,
   type Frontend,
@@ -21,7 +22,6 @@ import {
   nodePortKey,
   parseFrontendKey,
   parseNodePortKey,
-  type ServicePort,
 } from '../../service/frontends.ts'
 import type { NodePortRanges } from '../../service/node-addresses.ts'
 import type { Dataplane } from '../../sync/loop.ts'

@@ -11,13 +11,8 @@ import { acceptStarting, SlowStarts } from '../../ipvs/slow-starts.ts'
 import { schedulerFlags, schedulerWeights } from '../../ipvs/scheduler.ts'
 import type { VirtualServerTable } from '../../ipvs/table.ts'
 import { FLAG_PERSISTENT, type RealServer, type VirtualServer, type VirtualServerOperation } from '../../ipvs/types.ts'
-import {
-  type AddressFrontend,
-  type Frontend,
-  type FrontendKey,
-  hasAddress,
-  weightsOf,
-} from '../../service/frontends.ts'
+import { weightsOf } from '../../service/service-port.ts'
+import { type AddressFrontend, type Frontend, type FrontendKey, hasAddress } from '../../service/frontends.ts'
 import { DEFAULT_WEIGHT, isGradual, slowStartFactor, usesWeights } from '../../service/weights.ts'
 import type { Dataplane, DataplanePass } from '../../sync/loop.ts'
 import { type LargeWork, OwnerShares } from '../../sync/owner-shares.ts'

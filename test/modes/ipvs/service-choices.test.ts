@@ -10,7 +10,8 @@ import {
   SCHEDULERS,
   type ServiceChoices,
 } from '../../../src/service/annotations.ts'
-import { type AddressFrontend, weightsOf } from '../../../src/service/frontends.ts'
+import { weightsOf } from '../../../src/service/service-port.ts'
+import type { AddressFrontend } from '../../../src/service/frontends.ts'
 import type { Service } from '../../../src/service/objects.ts'
 import { contributionOf } from '../../support/contribution.ts'
 import { frontendOf } from '../../support/frontends.ts'

@@ -3,7 +3,8 @@
  * have won some of its addresses.
  */
 import type { Endpoint } from '../../../service/endpoints.ts'
-import type { Frontend, FrontendRole, ServicePort } from '../../../service/frontends.ts'
+import type { ServicePort } from '../../../service/service-port.ts'
+import type { Frontend, FrontendRole } from '../../../service/frontends.ts'
 import { formatEndpoint } from '../../../values/address.ts'
 
 /** An endpoint: its address, and `ip:port` as text with IPv6 in brackets. */

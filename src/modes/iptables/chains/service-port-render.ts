@@ -7,7 +7,7 @@ import { formatCidr } from '../../../values/cidr.ts'
 import { isLocal, type LocalTraffic, notLocal } from '../../../iptables/local-traffic.ts'
 import { quoteWord } from '../../../iptables/rule-text.ts'
 import { chainHash, endpointChain, serviceChain } from './chain-names.ts'
-import type { ServicePort } from '../../../service/frontends.ts'
+import type { ServicePort } from '../../../service/service-port.ts'
 import type { NamedEndpoint, ServedPort } from './served-port.ts'
 
 /** Chains with rules of all Services, as keys of a table's items: each after the chains that its rules jump to. */

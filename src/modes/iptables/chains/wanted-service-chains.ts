@@ -4,7 +4,8 @@
  * from its previous result, so all results must be given to the same table.
  */
 import { sameList } from '../../../values/lists.ts'
-import type { Frontend, FrontendKey, ServicePort } from '../../../service/frontends.ts'
+import type { ServicePort } from '../../../service/service-port.ts'
+import type { Frontend, FrontendKey } from '../../../service/frontends.ts'
 import { CodedError } from '../../../values/errors.ts'
 import { chainKey, jumpKey, jumpRule } from '../../../iptables/layout.ts'
 import { sameItem } from '../../../iptables/diff.ts'
