@@ -3,7 +3,7 @@
  * that matches with a chance, or that cannot be judged, makes two ways; all of them are followed.
  */
 import { FALSE } from './judgement.ts'
-import { judgeRule, type RuleJudgement } from './matches.ts'
+import { judgeRule, type RuleJudgement } from './rule-judgement.ts'
 import { type ParsedRule, type RuleChain, rulesOf } from './rules.ts'
 import { assumed, type Ended, type PacketState, type Prediction, times, withCondition, withStep } from './state.ts'
 import { applyTarget } from './targets.ts'

@@ -1,9 +1,9 @@
 /**
- * Whether a packet matches a rule, match by match, as the kernel's modules compare it. What is not understood here is said to be
+ * Whether a packet has what one match of a rule asks for, as the kernel's modules compare it. What is not understood here is said to be
  * unknown and never guessed. A packet is the first of its client, so `recent` finds no earlier one, and within every limit of rates.
  */
 import type { RuleOption } from '../iptables/rule-text.ts'
-import type { ParsedRule, RuleMatch } from './rules.ts'
+import type { RuleMatch } from './rules.ts'
 import { isFlagged, isIcmpType, isPort, isPortOf } from './match-ports.ts'
 import { FALSE, type Judgement, TRUE, unknown } from './judgement.ts'
 import type { PacketState, Prediction } from './state.ts'
@@ -12,39 +12,6 @@ import { PROTOCOL_NUMBER } from '../values/protocol.ts'
 
 /** Judges one match of a rule. */
 type Judge = (match: RuleMatch, state: PacketState, prediction: Prediction) => Judgement
-
-export interface RuleJudgement {
-  readonly judgement: Judgement
-  readonly sets: readonly { readonly name: string; readonly entry: string | undefined }[]
-}
-
-const NO_SETS: RuleJudgement['sets'] = []
-
-/** The judgement of all matches together: one that does not match outweighs those that cannot be judged. */
-export function judgeRule(rule: ParsedRule, state: PacketState, prediction: Prediction): RuleJudgement {
-  let all: Judgement = TRUE
-  let sets = NO_SETS
-  for (const match of rule.matches) {
-    const judgement = judgeMatch(match, state, prediction)
-    if (judgement.kind === 'no') return { judgement, sets: NO_SETS }
-    if (judgement.kind === 'yes') {
-      if (judgement.sets !== undefined) sets = [...sets, ...judgement.sets]
-    } else if (judgement.kind === 'chance')
-      all =
-        all.kind === 'chance'
-          ? { kind: 'chance', chance: all.chance * judgement.chance }
-          : all.kind === 'yes'
-            ? judgement
-            : all
-    else if (all.kind !== 'unknown') all = judgement
-  }
-  return { judgement: all, sets }
-}
-
-function judgeMatch(match: RuleMatch, state: PacketState, prediction: Prediction): Judgement {
-  const judge = JUDGES.get(match.name)
-  return judge === undefined ? unknown(`the match ${match.name}`) : judge(match, state, prediction)
-}
 
 /** Judges each option by itself; all must match. */
 function each(judge: (option: RuleOption, state: PacketState, prediction: Prediction) => Judgement): Judge {
@@ -269,7 +236,8 @@ const nft: Judge = ({ options }) => {
   return unknown(`it was made with nft, and "nft -a list ruleset" shows it at "handle ${handle}"`)
 }
 
-const JUDGES: ReadonlyMap<string, Judge> = new Map([
+/** By the name of the match; '' has the options that need no module. */
+export const JUDGES: ReadonlyMap<string, Judge> = new Map([
   ['', head],
   ['comment', ALWAYS],
   ['nfacct', ALWAYS],
