@@ -7,11 +7,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CodedError } from '../../values/errors.ts'
 import { type Access, type AccessProvider, tlsFingerprint } from './access.ts'
-import { ApiError, parseRetryAfter, statusError } from './api-error.ts'
+import { ApiError, connectionError, parseRetryAfter, statusError } from './api-error.ts'
 import { acceptHeader, encodingOf, JSON_TYPE, PROTOBUF_TYPE } from './encodings.ts'
-import { sharedLookup } from './shared-lookup.ts'
 import { HttpPool, type HttpPoolOptions, type RequestObserver } from './http-pool.ts'
 import type { HttpResponse } from './http-request.ts'
+import { readBody, silence } from './response-body.ts'
+import { sharedLookup } from './shared-lookup.ts'
 import { isObject } from '../objects/findings.ts'
 
 export interface ApiClientOptions {
@@ -263,43 +264,4 @@ export class ApiClient {
 /** The Accept header for metadata in JSON. Older servers ignore the parameters or choose the second type. */
 function metadataTypes(kind: string): string {
   return `${JSON_TYPE};as=${kind};g=meta.k8s.io;v=v1,${JSON_TYPE}`
-}
-
-/** The whole body. @param silenceMs longest pause between two chunks */
-async function readBody(response: HttpResponse, maxBytes: number, silenceMs: number): Promise<Buffer> {
-  const chunks: Buffer[] = []
-  let bytes = 0
-  const late = setTimeout(() => response.destroy(silence()), silenceMs)
-  try {
-    for await (const chunk of response as AsyncIterable<Buffer>) {
-      // Chunks are Buffers because no text encoding is set.
-      late.refresh()
-      bytes += chunk.length
-      if (bytes > maxBytes)
-        throw new ApiError('api-body-too-large', `the API server sent more than ${maxBytes} bytes for one answer`)
-      chunks.push(chunk)
-    }
-  } catch (error) {
-    throw connectionError(error, undefined)
-  } finally {
-    clearTimeout(late)
-  }
-  return Buffer.concat(chunks)
-}
-
-const UNREACHABLE = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'ETIMEDOUT'])
-
-function silence(): ApiError {
-  return new ApiError('api-silent', 'the API server sent nothing in time')
-}
-
-/** The ApiError for an error of Node's HTTP client; the signal's reason after an abort. */
-function connectionError(error: unknown, signal: AbortSignal | undefined): unknown {
-  if (signal?.aborted === true) return signal.reason
-  if (error instanceof CodedError) return error
-  const code = isObject(error) && typeof error['code'] === 'string' ? error['code'] : ''
-  const message = error instanceof Error && error.message !== '' ? error.message : code || String(error)
-  if (UNREACHABLE.has(code) || /^(ERR_TLS|CERT_|ERR_SSL|DEPTH_|SELF_|UNABLE_)/.test(code))
-    return new ApiError('api-unreachable', message, { cause: error })
-  return new ApiError('api-reset', message, { cause: error })
 }

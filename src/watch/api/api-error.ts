@@ -82,3 +82,16 @@ export function parseRetryAfter(header: string | undefined, nowMs: number): numb
   const date = Date.parse(text)
   return Number.isFinite(date) ? Math.max(0, date - nowMs) : 0
 }
+
+const UNREACHABLE = new Set(['ECONNREFUSED', 'ENOTFOUND', 'EAI_AGAIN', 'EHOSTUNREACH', 'ENETUNREACH', 'ETIMEDOUT'])
+
+/** The ApiError for an error of Node's HTTP client; the signal's reason after an abort. */
+export function connectionError(error: unknown, signal: AbortSignal | undefined): unknown {
+  if (signal?.aborted === true) return signal.reason
+  if (error instanceof CodedError) return error
+  const code = isObject(error) && typeof error['code'] === 'string' ? error['code'] : ''
+  const message = error instanceof Error && error.message !== '' ? error.message : code || String(error)
+  if (UNREACHABLE.has(code) || /^(ERR_TLS|CERT_|ERR_SSL|DEPTH_|SELF_|UNABLE_)/.test(code))
+    return new ApiError('api-unreachable', message, { cause: error })
+  return new ApiError('api-reset', message, { cause: error })
+}
