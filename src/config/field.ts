@@ -59,6 +59,16 @@ export type Consequence = 'live' | 'restart' | 'none'
 
 export type Reload = Readonly<Record<ProxyMode, Consequence>>
 
+export const LIVE = { ipvs: 'live', iptables: 'live' } as const
+export const RESTART = { ipvs: 'restart', iptables: 'restart' } as const
+export const NO_EFFECT = { ipvs: 'none', iptables: 'none' } as const
+export const IN_IPVS_MODE = { ipvs: 'restart', iptables: 'none' } as const
+export const LIVE_IN_IPVS_MODE = { ipvs: 'live', iptables: 'none' } as const
+export const IN_IPTABLES_MODE = { ipvs: 'none', iptables: 'restart' } as const
+export const LIVE_IN_IPTABLES_MODE = { ipvs: 'none', iptables: 'live' } as const
+/** Live in ipvs mode only: iptables mode has a rule that depends on it. */
+export const LIVE_BUT_FOR_RULES = { ipvs: 'live', iptables: 'restart' } as const
+
 /** Rules of single values, checked by `validate.ts`. A pair is the range of a number. */
 export type Rule =
   | 'notNegative'

@@ -1,7 +1,7 @@
 /**
  * The table of configuration fields, the only place where a field is described. A row has its kind, its default, what a
  * changed value means to a running proxy in ipvs and in iptables mode, its text for the reference and `--help`, its rule, its
- * flag, and what Go calls it. The paths are those of KubeProxyConfiguration v1alpha1; `kubeIPVS` is ours.
+ * flag, and what Go calls it. The paths are those of KubeProxyConfiguration v1alpha1; `kubeIPVS` is ours (`own-fields.ts`).
  *
  * Derived from it: the types (`types.ts`), the reading of files with Go's error texts (`schema.ts`), defaults and flags
  * (`complete.ts`, `cli/field-flags.ts`, `cli/help.ts`), reload and "without effect" (`changes.ts`), writing (`write.ts`), rules of
@@ -9,32 +9,24 @@
  * a line in `daemon/live-settings.ts`, or that file does not compile.
  * kube-proxy's oddities that concern several fields are functions outside the table, in `complete.ts` and `validate.ts`.
  */
-import { field } from './field.ts'
 import { KUBE_PROXY_RELEASE } from '../values/well-known.ts'
-
-const LIVE = { ipvs: 'live', iptables: 'live' } as const
-const RESTART = { ipvs: 'restart', iptables: 'restart' } as const
-const NO_EFFECT = { ipvs: 'none', iptables: 'none' } as const
-const IN_IPVS_MODE = { ipvs: 'restart', iptables: 'none' } as const
-const LIVE_IN_IPVS_MODE = { ipvs: 'live', iptables: 'none' } as const
-const IN_IPTABLES_MODE = { ipvs: 'none', iptables: 'restart' } as const
-const LIVE_IN_IPTABLES_MODE = { ipvs: 'none', iptables: 'live' } as const
-/** Live in ipvs mode only: iptables mode has a rule that depends on it. */
-const LIVE_BUT_FOR_RULES = { ipvs: 'live', iptables: 'restart' } as const
+import {
+  field,
+  IN_IPTABLES_MODE,
+  IN_IPVS_MODE,
+  LIVE,
+  LIVE_BUT_FOR_RULES,
+  LIVE_IN_IPTABLES_MODE,
+  LIVE_IN_IPVS_MODE,
+  NO_EFFECT,
+  RESTART,
+} from './field.ts'
+import { LOGGING_FIELDS } from './logging-fields.ts'
+import { OWN_FIELDS } from './own-fields.ts'
 
 const HOUR_MS = 3_600_000
 const SYNC_PERIOD = 'Longest time until a difference that the kernel does not announce is found and repaired.'
 const MIN_SYNC_PERIOD = 'Shortest time between two passes; 0 means that every change starts one at once.'
-const SPLIT_STREAM = {
-  doc: 'Errors to standard error and the rest to standard output. Needs the feature gate LoggingAlphaOptions.',
-  goName: 'OutputRoutingOptions.splitStream',
-  lostFromFile: true,
-  written: 'never',
-} as const
-const INFO_BUFFER_SIZE = {
-  doc: 'Bytes to collect before writing; every line is written at once. Needs the feature gate LoggingAlphaOptions.',
-  goName: 'OutputRoutingOptions.infoBufferSize',
-} as const
 const OF_NFTABLES_MODE = { doc: 'For nftables mode, which kube-ipvs does not have.' }
 const OF_WINDOWS = { doc: 'For Windows only.' }
 
@@ -207,42 +199,7 @@ export const FIELDS = {
     flag: { name: 'profiling', group: 'ports' },
   }),
 
-  'logging.verbosity': field('level', 0, LIVE, {
-    doc: 'How much to log: 0 the most important lines, 2 every change, 4 what helps with debugging.',
-    flag: { name: 'v', short: 'v', group: 'first', appliesWithFile: true },
-  }),
-  'logging.format': field('text', 'text', RESTART, {
-    doc: 'Form of the log lines on standard error.',
-    words: ['text', 'json'],
-    flag: { name: 'logging-format', group: 'process', value: 'text|json', appliesWithFile: true },
-  }),
-  'logging.vmodule': field('vmodule', [], LIVE, {
-    doc: 'Different verbosity for some source files, by patterns with * and ?; text format only.',
-    ruleText: 'patterns not empty, without = and comma',
-    written: 'unlessDefault',
-    flag: { name: 'vmodule', group: 'process', appliesWithFile: true },
-  }),
-  'logging.flushFrequency': field('flushFrequency', 5_000, NO_EFFECT, {
-    doc: 'How often to write buffered lines; every line is written at once.',
-    ruleText: 'more than 0',
-    flag: { name: 'log-flush-frequency', group: 'unused', appliesWithFile: true },
-  }),
-  'logging.options.text.splitStream': field('boolean', false, NO_EFFECT, {
-    ...SPLIT_STREAM,
-    flag: { name: 'log-text-split-stream', group: 'unused', appliesWithFile: true },
-  }),
-  'logging.options.text.infoBufferSize': field('quantity', '0', NO_EFFECT, {
-    ...INFO_BUFFER_SIZE,
-    flag: { name: 'log-text-info-buffer-size', group: 'unused', appliesWithFile: true },
-  }),
-  'logging.options.json.splitStream': field('boolean', false, NO_EFFECT, {
-    ...SPLIT_STREAM,
-    flag: { name: 'log-json-split-stream', group: 'unused', appliesWithFile: true },
-  }),
-  'logging.options.json.infoBufferSize': field('quantity', '0', NO_EFFECT, {
-    ...INFO_BUFFER_SIZE,
-    flag: { name: 'log-json-info-buffer-size', group: 'unused', appliesWithFile: true },
-  }),
+  ...LOGGING_FIELDS,
   oomScoreAdj: field('int32', -999, LIVE, {
     doc: 'How unwilling the kernel is to end this process when memory runs out; -1000 protects it fully.',
     rule: [-1000, 1000],
@@ -284,86 +241,7 @@ export const FIELDS = {
     flag: { name: 'conntrack-udp-timeout-stream', group: 'conntrack' },
   }),
 
-  'kubeIPVS.drainDeadline': field('duration', 0, RESTART, {
-    doc: 'Longest time that connections may keep a draining real server; 0 means that it stays until they have ended.',
-    rule: 'notNegative',
-    written: 'unlessDefault',
-    flag: { name: 'drain-deadline', group: 'own', appliesWithFile: true },
-  }),
-  // Each Service has five samples, so that 100 Services make the page of metrics about as long as kube-proxy's.
-  'kubeIPVS.serviceMetricsLimit': field('int32', 100, RESTART, {
-    doc: 'Largest number of Services with metrics of their own traffic (kubeipvs_service_*), in the order of their first traffic. 0: none, and the counters of the kernel are not read.',
-    unit: 'Services',
-    rule: 'notNegative',
-    written: 'unlessDefault',
-    flag: { name: 'service-metrics-limit', group: 'own', appliesWithFile: true },
-  }),
-  // A Service with very many frontends would delay all others.
-  'kubeIPVS.maxFrontendsPerService': field('int32', 10_000, RESTART, {
-    doc: 'Frontends (address, port and protocol) that a Service may have on a node, and as many source ranges at its load-balancer addresses. The rest is left out and reported.',
-    unit: 'frontends',
-    rule: 'positive',
-    written: 'unlessDefault',
-    flag: { name: 'max-frontends-per-service', group: 'own', appliesWithFile: true },
-  }),
-  // The memory limit of the chart holds it in both modes (docs/security-model.md has the measurements).
-  'kubeIPVS.maxRealServers': field('int32', 300_000, LIVE, {
-    doc: 'Real servers that all Services together may have on a node. A frontend counts as five at least, and in iptables mode each endpoint of a port as five. Namespaces share the room: the oldest Services of each are served first, and what is left out is reported.',
-    unit: 'real servers',
-    rule: 'positive',
-    written: 'unlessDefault',
-    flag: { name: 'max-real-servers', group: 'own', appliesWithFile: true },
-  }),
-  'kubeIPVS.allowedExternalIPs': field('optionalTexts', undefined, RESTART, {
-    doc: 'Ranges that externalIPs of Services may lie in; others are refused (CVE-2020-8554). An empty list allows none.',
-    defaultText: 'all addresses',
-    rule: 'cidrs',
-    written: 'unlessDefault',
-    flag: { name: 'allowed-external-ips', group: 'own', appliesWithFile: true },
-  }),
-  'kubeIPVS.allowedLoadBalancerIPs': field('optionalTexts', undefined, RESTART, {
-    doc: 'Ranges that load-balancer addresses of Services may lie in; others are refused. An empty list allows none.',
-    defaultText: 'all addresses',
-    rule: 'cidrs',
-    written: 'unlessDefault',
-    flag: { name: 'allowed-load-balancer-ips', group: 'own', appliesWithFile: true },
-  }),
-  'kubeIPVS.allowProtectedExternalIPs': field('boolean', false, RESTART, {
-    doc: 'Accept externalIPs that are addresses of this node, of its gateways, of the API server, of the resolvers or of Pods, or cluster IPs of other Services. No address of the API server or of another host becomes local all the same.',
-    written: 'unlessDefault',
-    flag: { name: 'allow-protected-external-ips', group: 'own', appliesWithFile: true },
-  }),
-
-  // Tenants choose, so that an operator may forbid it.
-  'kubeIPVS.serviceAnnotations': field('boolean', true, IN_IPVS_MODE, {
-    doc: 'Services choose by annotations (kube-ipvs.io/scheduler and others, see docs/annotations.md) how they are balanced; false: their annotations have no effect.',
-    written: 'unlessDefault',
-    flag: { name: 'service-annotations', group: 'own', appliesWithFile: true },
-  }),
-  'kubeIPVS.virtualAddresses': field('text', 'addresses', LIVE_IN_IPVS_MODE, {
-    doc: 'How the node answers for virtual IPs: with an address on kube-ipvs0 for each, as kube-proxy does, or with a local route for each, whose cost does not grow with their number.',
-    words: ['addresses', 'routes'],
-    written: 'unlessDefault',
-    flag: { name: 'virtual-addresses', group: 'own', value: 'addresses|routes', appliesWithFile: true },
-  }),
-  'kubeIPVS.fallback': field('text', 'iptables', IN_IPVS_MODE, {
-    doc: 'What to do in ipvs mode when the kernel lacks ip_vs, ip_set or xt_set: start in iptables mode, or end with an error as kube-proxy does.',
-    words: ['iptables', 'none'],
-    written: 'unlessDefault',
-    flag: { name: 'fallback', group: 'own', value: 'iptables|none', appliesWithFile: true },
-  }),
-  'kubeIPVS.switchBack': field('boolean', false, LIVE_IN_IPVS_MODE, {
-    doc: 'After a fallback, return to ipvs mode while the program runs as soon as the kernel has everything; otherwise the next start does.',
-    written: 'unlessDefault',
-    flag: { name: 'switch-back', group: 'own', appliesWithFile: true },
-  }),
-
-  'kubeIPVS.socket': field('optionalText', '/run/kube-ipvs/kube-ipvs.sock', RESTART, {
-    doc: 'Unix socket, for root alone, at which the daemon tells the commands status, diff, explain, top and drain what only it knows; empty: none.',
-    rule: 'socketPath',
-    written: 'unlessDefault',
-    flag: { name: 'socket', group: 'own', value: 'PATH', appliesWithFile: true },
-  }),
+  ...OWN_FIELDS,
 
   configSyncPeriod: field('duration', 15 * 60_000, NO_EFFECT, {
     doc: 'How often kube-proxy lists all objects again.',
