@@ -175,3 +175,12 @@ export function endsOf({ outcomes }: PacketPath): readonly string[] {
     })
     .sort()
 }
+
+/** To a process of this node itself, so that only the rules decide. */
+export const PACKET: Packet = { source: '10.0.2.100', destination: '10.0.2.15', port: 80, protocol: 'tcp' }
+
+/** A node with these rules in the filter table, which has the chains A and B. */
+export function filterWorld(rules: readonly string[], more: WorldText = {}): World {
+  const text = ['*filter', ':INPUT ACCEPT [0:0]', ':A - [0:0]', ':B - [0:0]', ...rules, 'COMMIT', ''].join('\n')
+  return worldOf({ ...more, rules: text })
+}
