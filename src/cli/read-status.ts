@@ -3,7 +3,9 @@
  * are asked for names of Services, when flags name them. It changes nothing.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { OpenedViews } from '../daemon/commands.ts'
 import { type DaemonClient, isUnknown } from '../inspect/daemon-client.ts'
+import { type Names, servicePortAt } from '../inspect/names.ts'
 import type { DaemonView } from '../inspect/view.ts'
 import { type KernelState, readKernelState } from '../modes/look/kernel-state.ts'
 import { fallbackOf } from '../modes/fallback.ts'
@@ -14,7 +16,7 @@ import { silentLog } from '../values/log.ts'
 import { VERSION } from '../values/well-known.ts'
 import type { FlagValues } from './flags.ts'
 import { fallbackReason, runningMode } from './running-proxy.ts'
-import type { Settings } from './settings.ts'
+import { namedSource, type Settings } from './settings.ts'
 import type { IpvsStatus, RealServerStatus, Status } from './status.ts'
 import { verdictOf } from './status-verdict.ts'
 
@@ -50,7 +52,7 @@ export async function readStatus(
     proxy: { address: metricsBindAddress, answers: running !== undefined },
     version: VERSION,
     ...state,
-    ipvs: named ?? (state.ipvs === null ? null : await withNames(state.ipvs, flags, settings, signal, warn)),
+    ipvs: named ?? (state.ipvs === null ? null : await withNames(state.ipvs, flags, settings, warn)),
     socket: client.socket,
     daemon,
     daemonUnknown,
@@ -108,7 +110,7 @@ async function compare(
   const { ipvs } = state
   const virtualServers = ipvs?.virtualServers.map((virtual) => ({
     ...virtual,
-    service: names.get(virtual.key)?.servicePort ?? null,
+    service: servicePortAt(names, virtual.key),
     realServers: virtual.realServers.map((server): RealServerStatus => {
       const drain = server.draining ? byServer.get(`${virtual.key} ${server.key}`) : undefined
       return drain === undefined ? server : { ...server, drain }
@@ -122,11 +124,7 @@ async function compare(
 }
 
 /** Frontends of the daemon that the kernel does not have; null where nothing says which it should have. */
-function missingOf(
-  { ipvs, rules }: KernelState,
-  names: ReadonlyMap<string, unknown>,
-  daemon: DaemonView | null,
-): Status['missing'] {
+function missingOf({ ipvs, rules }: KernelState, names: Names, daemon: DaemonView | null): Status['missing'] {
   const items = daemon?.mode === 'ipvs' ? ipvs?.virtualServers : rules
   if (daemon === null || items === null || items === undefined) return null
   const live = new Set(items.map(({ key }) => key))
@@ -158,30 +156,29 @@ async function withNames(
   ipvs: NonNullable<KernelState['ipvs']>,
   flags: FlagValues,
   settings: Settings,
-  signal: AbortSignal,
   warn: (text: string) => void,
 ): Promise<IpvsStatus> {
-  const { kubeconfig } = settings.configuration.clientConnection
-  const { manifests, config, master } = flags
-  const isGiven = manifests !== undefined || [config, master, kubeconfig].some((one) => (one ?? '') !== '')
-  if (!isGiven || ipvs.virtualServers.length === 0) return ipvs
-  const source = manifests === undefined ? 'the API server' : `the manifests in ${manifests}`
+  const source = namedSource(flags, settings)
+  if (source === undefined || ipvs.virtualServers.length === 0) return ipvs
+  const unreadable = (reason: string): IpvsStatus => {
+    warn(`no names of Services: ${source} cannot be read: ${reason}`)
+    return ipvs
+  }
+  let views: OpenedViews | undefined
   try {
-    const { frontendNames } = await import('../daemon/commands.ts')
-    const byKey: ReadonlyMap<string, string> = await frontendNames({
-      ...settings,
-      deadlineMs: LIST_MS,
-      log: silentLog,
-      signal,
-    })
+    const { openViews } = await import('../daemon/commands.ts')
+    views = await openViews(settings, silentLog, LIST_MS)
+    const names = await views.client.names()
+    if (isUnknown(names)) return unreadable(names.reason)
     const virtualServers = ipvs.virtualServers.map((virtual) => ({
       ...virtual,
-      service: byKey.get(virtual.key) ?? null,
+      service: servicePortAt(names, virtual.key),
     }))
     return { ...ipvs, namesFrom: source, virtualServers }
   } catch (error) {
     if (!(error instanceof CodedError)) throw error
-    warn(`no names of Services: ${source} cannot be read: ${error.message}`)
-    return ipvs
+    return unreadable(error.message)
+  } finally {
+    await views?.close()
   }
 }

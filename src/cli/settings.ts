@@ -47,6 +47,13 @@ export async function loadSettings(flags: FlagValues, writeLine = writeNothing):
   }
 }
 
+/** The source of Services that flags or their file name, in words; undefined: they name none. */
+export function namedSource(flags: FlagValues, { configuration, manifests }: Settings): string | undefined {
+  if (manifests !== undefined) return `the manifests in ${manifests}`
+  const { kubeconfig } = configuration.clientConnection
+  return [flags.config, flags.master, kubeconfig].some((one) => (one ?? '') !== '') ? 'the API server' : undefined
+}
+
 /**
  * The settings with the name of the daemon's Node, where neither a flag nor the file gives one: the daemon may have got its name from a flag
  * that the command does not have, and with another one every endpoint would be remote.

@@ -1,6 +1,5 @@
 /** Puts the daemon's parts together for the other commands: `diff`, `status`, `doctor` and `--init-only`. */
 import { requestModule } from '../../native/module-request.ts'
-import { openRtnetlink } from '../../native/open.ts'
 import type { KubeProxyConfiguration, ProxyMode } from '../config/types.ts'
 import { askHere, type DaemonClient } from '../inspect/daemon-client.ts'
 import type { IpvsConnection } from '../ipvs/connection.ts'
@@ -11,16 +10,11 @@ import { checkNode, initializeDevice, initializeNode, logFindings } from '../mod
 import { requireNetAdmin } from '../node/capabilities.ts'
 import { kernelFamilies } from '../node/families.ts'
 import { ProblemLog } from '../serve/problem-log.ts'
-import type { FrontendKey } from '../service/frontends.ts'
-import { DesiredFrontends } from '../sync/desired-frontends.ts'
 import { commandsOf } from '../sync/plan.ts'
 import { deadlineSignal } from '../node/deadline.ts'
 import type { Log } from '../values/log.ts'
 import type { AccessProvider } from '../watch/api/access.ts'
-import type { Source } from '../watch/source.ts'
 import { assembleProxy } from './proxy-assembly.ts'
-import { FirstLists, listOnce } from './first-lists.ts'
-import { FollowedNode, frontendSettingsOf } from './followed-node.ts'
 import { chooseSources, execPluginRunner, type SourceSettings } from './sources.ts'
 import { NO_MODE } from './start-log.ts'
 
@@ -97,61 +91,6 @@ export async function apiAccess({ configuration, master = '' }: SourceSettings):
   const access = new KubeAccess({ kubeconfig, master, runPlugin: execPluginRunner() })
   await access.check()
   return access
-}
-
-export interface FrontendNamesOptions extends SourceSettings {
-  /** Longest wait until the source has listed. */
-  readonly deadlineMs: number
-  readonly log: Log
-  readonly signal: AbortSignal
-}
-
-/**
- * The Service port of each virtual server of this node, as `namespace/name:port`. The kernel does not know it, so the Services are
- * listed once and their frontends computed as in the daemon. Rejects with `source-timeout` when the source has not listed in time.
- */
-export async function frontendNames(options: FrontendNamesOptions): Promise<ReadonlyMap<FrontendKey, string>> {
-  const { configuration, deadlineMs } = options
-  const { openSource } = await chooseSources(options)
-  // For the node's addresses, where node ports answer.
-  const rtnetlink = openRtnetlink()
-  const node = new FollowedNode({
-    ...options,
-    rtnetlink,
-    configuration: () => configuration,
-    now: () => performance.now(),
-    listener: { nodeChanged: () => undefined },
-  })
-  let source: Source | undefined
-  try {
-    await node.readAddresses()
-    const desired = new DesiredFrontends(
-      node.view.context,
-      frontendSettingsOf(() => configuration, { name: 'ipvs', nodePorts: 'each-address' }),
-    )
-    const lists = new FirstLists()
-    source = openSource({
-      apply: (changes) => {
-        node.apply(changes)
-        for (const change of changes) desired.apply(change)
-      },
-      listed: (kind) => lists.listed(kind),
-      problems: () => undefined,
-    })
-    await listOnce(lists, deadlineMs)
-    desired.setContext(node.view.context)
-    const names = new Map<FrontendKey, string>()
-    const frontend = (key: FrontendKey): void => {
-      const name = desired.get(key)?.servicePort.name
-      if (name !== undefined) names.set(key, name)
-    }
-    desired.flush({ frontend, problems: () => undefined }, Number.POSITIVE_INFINITY)
-    return names
-  } finally {
-    node.close()
-    rtnetlink.close()
-    await source?.close()
-  }
 }
 
 /**

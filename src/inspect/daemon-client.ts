@@ -8,6 +8,7 @@ import type { FrontendKey } from '../service/frontends.ts'
 import { CodedError } from '../values/errors.ts'
 import { VERSION } from '../values/well-known.ts'
 import { printable, quote } from '../values/quote.ts'
+import type { Names } from './names.ts'
 import type { Shape } from './shape.ts'
 import { socketDoubt } from './socket-owner.ts'
 import {
@@ -59,7 +60,7 @@ export interface DaemonClient {
   readonly socket: string
   daemon(): Promise<Answered<DaemonView>>
   /** Every frontend of the daemon, by its key. */
-  names(): Promise<Answered<ReadonlyMap<FrontendKey, FrontendName>>>
+  names(): Promise<Answered<Names>>
   /** @param name `namespace/name` */
   service(name: string): Promise<Answered<ServiceView>>
   /** @param name `namespace/name` */
@@ -123,8 +124,8 @@ class ViewClient implements DaemonClient {
     return this.#ask(DAEMON_VIEW, VIEW_PATH.daemon)
   }
 
-  async names(): Promise<Answered<ReadonlyMap<FrontendKey, FrontendName>>> {
-    let answer: Answered<ReadonlyMap<FrontendKey, FrontendName>> = failed('no-answer', 'no answer')
+  async names(): Promise<Answered<Names>> {
+    let answer: Answered<Names> = failed('no-answer', 'no answer')
     for (let round = 0; round < MAX_ROUNDS; round++) {
       answer = await this.#allPages()
       if (!isUnknown(answer) || answer.unknown !== 'gone') return answer
@@ -159,7 +160,7 @@ class ViewClient implements DaemonClient {
     ])
   }
 
-  async #allPages(): Promise<Answered<ReadonlyMap<FrontendKey, FrontendName>>> {
+  async #allPages(): Promise<Answered<Names>> {
     const names = new Map<FrontendKey, FrontendName>()
     let after: FrontendKey | undefined
     for (let count = 0; count < MAX_PAGES; count++) {

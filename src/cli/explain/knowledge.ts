@@ -10,7 +10,7 @@ import { CodedError } from '../../values/errors.ts'
 import { silentLog } from '../../values/log.ts'
 import { IP_FAMILIES, type Protocol } from '../../values/protocol.ts'
 import type { FlagValues } from '../flags.ts'
-import type { Settings } from '../settings.ts'
+import { namedSource, type Settings } from '../settings.ts'
 import type { KnownFrom, KnownService } from './explanation.ts'
 import { nearestTargets, type Target } from './target.ts'
 
@@ -38,10 +38,9 @@ export async function openKnowledge(flags: FlagValues, settings: Settings, signa
     return { knownFrom: 'daemon', source, client, daemon, reasons: waitsOf(daemon), close: nothing }
   }
   const reasons = [daemon.reason]
-  if (!namesSource(flags, settings))
+  const source = namedSource(flags, settings)
+  if (source === undefined)
     return { knownFrom: 'kernel', source: '', client: undefined, daemon: undefined, reasons, close: nothing }
-  const isFolder = settings.manifests !== undefined
-  const source = isFolder ? `the manifests in ${settings.manifests}` : 'the API server'
   let views: OpenedViews | undefined
   try {
     const { openViews } = await import('../../daemon/commands.ts')
@@ -49,7 +48,7 @@ export async function openKnowledge(flags: FlagValues, settings: Settings, signa
     const computed = await views.client.daemon()
     if (isUnknown(computed)) throw new CodedError('source-unreadable', computed.reason)
     const close = views.close
-    const knownFrom = isFolder ? 'manifests' : 'api-server'
+    const knownFrom = settings.manifests !== undefined ? 'manifests' : 'api-server'
     return { knownFrom, source, client: views.client, daemon: computed, reasons, close }
   } catch (error) {
     await views?.close()
@@ -63,11 +62,6 @@ function waitsOf({ awaiting }: DaemonView): readonly string[] {
   return awaiting.length === 0
     ? []
     : [`the daemon has not listed ${awaiting.join(', ')} yet, so that what it says is incomplete`]
-}
-
-function namesSource({ config, master, manifests }: FlagValues, { configuration }: Settings): boolean {
-  const { kubeconfig } = configuration.clientConnection
-  return manifests !== undefined || [config, master, kubeconfig].some((one) => (one ?? '') !== '')
 }
 
 const PROTOCOLS: readonly Protocol[] = ['tcp', 'udp', 'sctp']
