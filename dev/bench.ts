@@ -5,16 +5,14 @@
 import { accessSync, constants, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { runBench } from './bench/bench.ts'
-import { formatComparison } from './bench/compare.ts'
-import { runExperiment } from './bench/experiment.ts'
+import { type BenchSetting, runBench } from './bench/bench.ts'
 import { runHandover } from './bench/handover.ts'
 import { formatHandover, isWithoutLoss } from './bench/handover-result.ts'
+import type { HostSetting } from './bench/host.ts'
 import { runHostile } from './bench/hostile.ts'
-import { parseBenchOptions } from './bench/options.ts'
-import { appendRun, readRuns, type Run } from './bench/record.ts'
-import { COLOURED, formatMachine, formatReport, formatTrust, PLAIN } from './bench/report.ts'
-import { type BenchResult, formatJson } from './bench/result.ts'
+import { type BenchOptions, parseBenchOptions } from './bench/options.ts'
+import { formatMachine, formatReport, formatTrust } from './bench/report.ts'
+import { formatJson } from './bench/result.ts'
 import { CHOICE_VARIABLE, chosenKernel } from './kernel/choice.ts'
 import { endWithParent } from './parent.ts'
 
@@ -30,7 +28,6 @@ async function main(args: readonly string[]): Promise<number> {
     say(`${options.error}; npm run bench -- --help lists the options`)
     return 2
   }
-  if (options.compare !== undefined) return compareLastTwo(options.compare)
   if (kubeProxy !== undefined && !isExecutable(kubeProxy)) {
     say(`KUBE_PROXY names ${kubeProxy}, which is not there or not executable.`)
     return 2
@@ -48,27 +45,7 @@ async function main(args: readonly string[]): Promise<number> {
   mkdirSync(join(ROOT, '.cache'), { recursive: true })
   const bundled = mkdtempSync(join(ROOT, '.cache/bench-'))
   try {
-    const host = { choice, folder, bundled, kubeProxy, signal: abort.signal }
-    const { experiment, handover } = options
-    if (experiment !== undefined) {
-      for (const path of await runExperiment({ ...host, options, plan: experiment })) say(path)
-      return 0
-    }
-    if (handover !== undefined) {
-      const result = await runHandover({ ...host, options, counts: handover })
-      process.stdout.write(`${options.output === 'json' ? JSON.stringify(result) : formatHandover(result)}\n`)
-      return isWithoutLoss(result) ? 0 : 1
-    }
-    if (options.hostile) {
-      const [services = 0] = options.sizes
-      process.stdout.write(`${await runHostile(host, { services, changes: options.changes })}\n`)
-      return 0
-    }
-    const onSize = (results: readonly BenchResult[]): void => {
-      if (options.output === 'json') for (const result of results) process.stdout.write(`${formatJson(result)}\n`)
-    }
-    print(await runBench({ ...host, options, onSize }))
-    return 0
+    return await run({ choice, folder, bundled, kubeProxy, signal: abort.signal }, options)
   } catch (error) {
     if (abort.signal.aborted) return 130
     say(error instanceof Error ? error.message : String(error))
@@ -78,33 +55,25 @@ async function main(args: readonly string[]): Promise<number> {
   }
 }
 
-/** 0 when they agree, 1 when not. */
-function compareLastTwo(file: string): number {
-  try {
-    const [before, after] = readRuns(file).slice(-2)
-    if (before === undefined || after === undefined) {
-      say(`${file} holds fewer than two runs`)
-      return 2
-    }
-    const { text, agree } = formatComparison(before, after)
-    process.stdout.write(`${text}\n`)
-    return agree ? 0 : 1
-  } catch (error) {
-    say(error instanceof Error ? error.message : String(error))
-    return 2
+/** Measures and prints; the exit code. */
+async function run(host: HostSetting, options: BenchOptions): Promise<number> {
+  const { what, output, sizes, changes } = options
+  const print = (text: string): boolean => process.stdout.write(`${text}\n`)
+  if (what === 'hostile') {
+    print(await runHostile(host, { services: sizes[0] ?? 0, changes }))
+    return 0
   }
-}
-
-/** With --output json each size has been printed already. */
-function print(run: Run): void {
-  const { output, jsonFile } = run.options
-  if (output === 'json') {
-    say(`${formatMachine(run, PLAIN)}\n\n${formatTrust(run, PLAIN)}`)
-  } else {
-    const coloured = process.stdout.isTTY && !process.env['NO_COLOR']
-    process.stdout.write(`${formatReport(run, coloured ? COLOURED : PLAIN)}\n`)
+  if (what === 'handover') {
+    const result = await runHandover(host, options)
+    print(output === 'json' ? JSON.stringify(result) : formatHandover(result))
+    return isWithoutLoss(result) ? 0 : 1
   }
-  if (jsonFile !== undefined) appendRun(jsonFile, run)
+  const inJson = output === 'json'
+  const onSize: BenchSetting['onSize'] = (results) => (inJson ? results.map(formatJson).forEach(print) : undefined)
+  const measured = await runBench({ ...host, options, onSize })
+  if (inJson) say(`${formatMachine(measured)}\n\n${formatTrust(measured)}`)
+  else print(formatReport(measured))
+  return 0
 }
 
 function isExecutable(path: string): boolean {

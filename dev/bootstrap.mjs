@@ -17,26 +17,13 @@ const programs = {
   demo: { file: 'dev/demo.ts', tools: ['ip', 'iptables'] },
   test: {
     file: 'dev/test.ts',
-    tools: [
-      'ip',
-      'ipvsadm',
-      'iptables',
-      'ipset',
-      'conntrack',
-      'nft',
-      'sysctl',
-      'strace',
-      'gcc',
-      '/usr/include/stdio.h',
-    ],
+    tools: ['ip', 'ipvsadm', 'iptables', 'ipset', 'conntrack', 'nft', 'sysctl', 'gcc', '/usr/include/stdio.h'],
     // A kernel whose IPVS is a module; without it the tests in test/kernel/modules report the need.
     optionalTools: ['linux.uml', 'modprobe', 'zsh', 'fish'],
   },
   bench: {
     file: 'dev/bench.ts',
-    tools: ['ip', 'ipvsadm', 'iptables', 'ipset', 'gcc', '/usr/include/stdio.h', 'strace'],
-    // For kube-proxy's nftables mode.
-    optionalTools: ['nft'],
+    tools: ['ip', 'ipvsadm', 'iptables', 'ipset', 'gcc', '/usr/include/stdio.h'],
   },
   surfaces: { file: 'test/surfaces/main.ts', tools: [] },
   helm: { file: 'dev/helm/program.ts', tools: [] },
@@ -60,10 +47,7 @@ try {
 /** @param {{ file: string, tools: string[], optionalTools?: string[] }} program */
 async function run(program) {
   await ensureDependencies()
-  const withoutKernel = name === 'bench' && args.some((arg) => /^--compare(=|$)/.test(arg))
-  const hostOnly =
-    ['surfaces', 'helm', 'release'].includes(name) || withoutKernel || (name === 'test' && args.includes('--host-only'))
-  const native = name === 'bench' && args.includes('--native')
+  const hostOnly = ['surfaces', 'helm', 'release'].includes(name) || (name === 'test' && args.includes('--host-only'))
   const wantsKernel = process.env.KUBE_IPVS_SKIP_KERNEL !== '1' && !hostOnly
   let chosen = ''
   if (wantsKernel) {
@@ -72,7 +56,7 @@ async function run(program) {
       if (!(error instanceof Unmet)) throw error
       say(error.message)
     })
-    chosen = JSON.stringify(native ? { kind: 'host' } : await chooseKernel(process.env))
+    chosen = JSON.stringify(await chooseKernel(process.env))
   }
   const node = join(projectFolder, 'node_modules/.bin/node')
   const child = spawn(node, [join(projectFolder, program.file), ...args], {

@@ -44,47 +44,31 @@ minutes of processor time and needs 2.5 GB of room in the cache, of which 90 MB 
 Where one of them is not to be had it says so in one line and succeeds; the tests that need helm are then reported as
 unmet, and the others judge the recorded renderings.
 `,
-  bench: `npm run bench                          100, 1,000 and 10,000 Services with 5 endpoints each, as a table
-npm run bench -- --services N          one size (again for more); --endpoints M
-npm run bench -- --mode MODE           ipvs (default) or iptables; again for both
-npm run bench -- --virtual-addresses routes  ipvs mode with local routes instead of addresses, in program and floor
+  bench: `npm run bench                          what kube-ipvs costs, at 100, 1,000 and 10,000 Services with 5 endpoints each
+npm run bench -- --services N          other sizes: again or with commas for more; --endpoints M
+npm run bench -- --mode MODE           ipvs (default) or iptables; again or with a comma for both
+npm run bench -- --virtual-addresses routes  local routes instead of addresses, in the program and in the floor
 KUBE_PROXY=PATH npm run bench          also that kube-proxy, beside ours, in both modes, with the ratios
-npm run bench -- --native              iptables mode in a network namespace of this machine's own kernel, no guest
 npm run bench -- --repeats N           fresh boots of each program (default 3); medians, with the least and the most
+npm run bench -- --changes N           timed changes, at most (default 200), and --idle-seconds N at rest (default 60)
 npm run bench -- --output json         one JSON object a line for each size, program and mode
-npm run bench -- --json-file FILE      also appends one object for the whole run: commit, kernel, calibration, results
-npm run bench -- --compare FILE        measures nothing: reports whether the ratios of the last two runs in FILE agree within 10 %
-npm run bench -- --proxy 'COMMAND'     another proxy in our place; {kubeconfig} and {config} in COMMAND stand for the
-                                       paths that it needs
-npm run bench -- --hostile             how long a change takes beside objects that are made to stall a node; --services N, --changes N
-npm run bench -- --experiment          latency and rate of new connections through one ClusterIP beside 1 to 10,000 Services in both modes;
-                                       cold start, change, rest and memory at 100 to 50,000 Services with addresses, with local
-                                       routes and in iptables mode, with KUBE_PROXY=PATH also of that kube-proxy in three modes.
-                                       One boot for each cell; --services N, --series NAME for some (traffic/ipvs, kube-ipvs/routes,
-                                       kube-proxy/nftables ...). Cells, tables and charts are written to docs/performance
-                                       (--directory DIR). Cells that are there already are not measured again, but with --again;
-                                       --draw-only measures none
-npm run bench -- --handover            1,000 established connections (--held N) and 10,000 new ones (--connections N, --rate N a
-                                       second) through one ClusterIP while one proxy follows another and while the mode changes;
-                                       with KUBE_PROXY=PATH that kube-proxy's state is adopted. Ends with 1 after a loss
-npm run bench -- --slope               also how memory grows over 10,000 changes
-npm run bench -- --burst-with-probe    also how long single changes take beside a burst of 10 % of the Services, and how long the
-                                       event loop is held
-npm run bench -- --changes N, --idle-seconds N
+npm run bench -- --handover            connections that are lost while one proxy follows another and while the mode changes; with
+                                       KUBE_PROXY=PATH that kube-proxy's state is adopted. Ends with 1 after a loss
+npm run bench -- --hostile             how long a change takes beside objects that are made to stall a node
 
-Cold start, one change, a burst of 10 % of the Services, processor time at rest and memory; beside the times counts that do not
-depend on the machine: system calls, page faults, context switches, netlink messages and datagrams, processes, bytes read
-from the API server. In ipvs mode also the floor, raw netlink from C (dev/bench/floor.c).
+A first look takes two minutes: npm run bench -- --services 100 --repeats 1 --idle-seconds 10. All defaults take about an hour.
 
-How it is measured: each measurement is a fresh boot. Guest, API server, program and the bench itself share one
-processor of this machine, the idlest one at the start, and the guest has one processor. A wake-up on another
-core costs a different time on every machine, and a system call of user-mode Linux contains two; on one core they are
-context switches. With root's rights the guest has priority over other work. Cold start, changes and burst are
-repeated, the programs taking turns (short cold starts more often); rest and memory are measured in the first boot.
-System calls are counted by strace in a separate boot that is not timed. Processor time and page faults include
-children that have ended. The calibration shows what basic operations cost in the guest. The bench reports when the
-machine was too busy for its figures to be compared. In iptables mode both programs have a minSyncPeriod of 1 s; changes
-are further apart, so that none of them waits for it.
+It measures a cold start, new connections through one ClusterIP, one change, a burst of 10 % of the Services, and processor time and
+memory at rest; beside the times counts that do not depend on the machine: page faults, processes, netlink messages, bytes read from
+the API server. In ipvs mode also the floor, the same tables in raw netlink from C (dev/bench/floor.c).
+
+How it is measured: each measurement is a fresh boot of a kernel. Guest, API server, program and bench share one processor of this
+machine, the idlest one at the start, so that a wake-up is a context switch and not a message to another core; with root's rights the
+guest has priority over other work. Cold start, changes and burst are repeated, the programs taking turns (short cold starts more
+often); the rest is measured in the first boot. Processor time and page faults include children that have ended. The calibration
+shows what basic operations cost in the guest, and the last lines say whether the machine was too busy for the figures to be compared.
+In iptables mode both programs have a minSyncPeriod of 1 s; changes are further apart, so that none of them waits for it.
+docs/bench.md says more.
 
 ${kernels}
 `,

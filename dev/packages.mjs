@@ -28,7 +28,6 @@ const packageOf = {
   strip: 'binutils',
   '/bin/busybox': 'busybox-static',
   '/usr/include/stdio.h': 'libc6-dev',
-  strace: 'strace',
   zsh: 'zsh',
   fish: 'fish',
 }

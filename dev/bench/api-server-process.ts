@@ -2,11 +2,11 @@
  * The API server in a process of its own (`api-server-main.ts`), and the changes that the bench makes through it. This file
  * computes addresses as that process does, from the number of changes so far, so only this class may change anything in it.
  */
-import { type ChildProcess, spawn } from 'node:child_process'
+import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
-import { Agent, request } from 'node:http'
 import { join } from 'node:path'
 import { clusterIpOf, endpointAddress, namespaceOf, serviceName } from '../api-server/generate.ts'
+import type { Answer, Objects, Question } from './api-server-main.ts'
 import { costOf } from './program-cost.ts'
 import type { Expected } from './table-view.ts'
 
@@ -28,52 +28,33 @@ export interface Change extends Written {
 
 export class ApiServerProcess {
   readonly url: string
-  readonly #control: string
   readonly #child: ChildProcess
-  readonly #services: number
-  readonly #endpoints: number
-  readonly #agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  readonly #objects: Objects
   #generation = 0
   #turn = 0
 
   /** Resolves when the server has made all objects and answers. */
   static async start(services: number, endpoints: number, node: string): Promise<ApiServerProcess> {
-    const flags = { services, endpoints, node }
-    const args = Object.entries(flags).flatMap(([name, value]) => [`--${name}`, String(value)])
-    const child = spawn(process.execPath, [MAIN, ...args], { stdio: ['ignore', 'pipe', 'inherit'] })
-    const signal = AbortSignal.timeout(READY_MS)
-    const ended = once(child, 'exit', { signal }).then(([code, killedBy]) => {
-      throw new Error(`the API server ended with ${killedBy ?? `code ${code}`}`)
-    })
-    const [line] = await Promise.race([once(child.stdout, 'data', { signal }), ended])
-    ended.catch(() => undefined)
-    const { url, control } = JSON.parse(String(line)) as { url: string; control: string } // the line that api-server-main.ts prints
-    return new ApiServerProcess({ child, url, control, services, endpoints })
+    const objects = { services, endpoints, node }
+    const child = fork(MAIN, [JSON.stringify(objects)], { stdio: ['ignore', 'ignore', 'inherit', 'ipc'] })
+    const { url = '' } = await nextAnswer(child, AbortSignal.timeout(READY_MS))
+    return new ApiServerProcess(child, url, objects)
   }
 
-  private constructor(started: {
-    readonly child: ChildProcess
-    readonly url: string
-    readonly control: string
-    readonly services: number
-    readonly endpoints: number
-  }) {
-    this.#child = started.child
-    this.url = started.url
-    this.#control = started.control
-    this.#services = started.services
-    this.#endpoints = started.endpoints
+  private constructor(child: ChildProcess, url: string, objects: Objects) {
+    this.#child = child
+    this.url = url
+    this.#objects = objects
   }
 
   /** The table that the objects require before the first change. */
   expected(): Expected[] {
-    return Array.from({ length: this.#services }, (_, service) => this.#fresh(service))
+    return Array.from({ length: this.#objects.services }, (_, service) => this.#fresh(service))
   }
 
   /** Bytes it has written to its clients so far. */
   async bytesSent(): Promise<number> {
-    const { bytesSent = 0 } = await this.#ask('GET', '/counts')
-    return bytesSent
+    return (await this.#ask('bytes')).bytes ?? 0
   }
 
   /** Its own processor time so far, in milliseconds. */
@@ -81,32 +62,26 @@ export class ApiServerProcess {
     return costOf(this.#child.pid ?? 0).cpuMs
   }
 
-  /** Replaces one endpoint of one Service; without a number consecutive changes concern distant Services. */
-  async change(service?: number): Promise<Change> {
-    this.#turn = (this.#turn + 7919) % this.#services
-    const changed = service ?? this.#turn
-    const { atNs, addresses = [] } = await this.#ask('POST', `/endpoints?service=${changed}`)
+  /** Replaces one endpoint of one Service. Consecutive changes concern distant Services. */
+  async change(): Promise<Change> {
+    const changed = (this.#turn += 7919) % this.#objects.services
+    const { atMs = 0, addresses = [] } = await this.#ask({ change: changed })
     this.#generation++
     const added = addresses[this.#generation % addresses.length]
-    return {
-      atMs: Number(atNs) / 1e6,
-      expected: [expectedOf(changed, addresses)],
-      added: `${added}:${ENDPOINT_PORT}`,
-    }
+    return { atMs, expected: [expectedOf(changed, addresses)], added: `${added}:${ENDPOINT_PORT}` }
   }
 
   /** Replaces every endpoint of so many percent of the Services at once. */
   async burst(percent: number): Promise<Written> {
-    const { atNs } = await this.#ask('POST', `/replace?percent=${percent}`)
+    const { atMs = 0 } = await this.#ask({ burst: percent })
     this.#generation++
     const step = Math.max(1, Math.round(100 / percent))
     const expected: Expected[] = []
-    for (let service = 0; service < this.#services; service += step) expected.push(this.#fresh(service))
-    return { atMs: Number(atNs) / 1e6, expected }
+    for (let service = 0; service < this.#objects.services; service += step) expected.push(this.#fresh(service))
+    return { atMs, expected }
   }
 
   async stop(): Promise<void> {
-    this.#agent.destroy()
     if (this.#child.exitCode !== null || this.#child.signalCode !== null) return
     const ended = once(this.#child, 'exit')
     this.#child.kill('SIGKILL')
@@ -114,29 +89,36 @@ export class ApiServerProcess {
   }
 
   #fresh(service: number): Expected {
-    return expectedOf(
-      service,
-      Array.from({ length: this.#endpoints }, (_, endpoint) =>
-        endpointAddress(service, endpoint, this.#endpoints, this.#generation),
-      ),
+    const { endpoints } = this.#objects
+    const addresses = Array.from({ length: endpoints }, (_, endpoint) =>
+      endpointAddress(service, endpoint, endpoints, this.#generation),
     )
+    return expectedOf(service, addresses)
   }
 
-  async #ask(method: 'GET' | 'POST', path: string): Promise<Answer> {
-    const sent = request(`${this.#control}${path}`, { method, agent: this.#agent }).end()
-    const [response] = await once(sent, 'response')
-    let text = ''
-    for await (const chunk of response) text += chunk
-    return JSON.parse(text) // written by api-server-main.ts
+  async #ask(question: Question): Promise<Answer> {
+    const answered = nextAnswer(this.#child)
+    this.#child.send(question)
+    const answer = await answered
+    if (answer.error !== undefined) throw new Error(`the API server: ${answer.error}`)
+    return answer
   }
 }
 
-interface Answer {
-  /** Of a change. */
-  readonly atNs?: string
-  readonly addresses?: string[]
-  /** Of the counts. */
-  readonly bytesSent?: number
+/** Rejects when the process ends instead. */
+async function nextAnswer(child: ChildProcess, signal?: AbortSignal): Promise<Answer> {
+  const stop = new AbortController()
+  const either = { signal: signal === undefined ? stop.signal : AbortSignal.any([stop.signal, signal]) }
+  const ended = once(child, 'exit', either).then(([code, killedBy]) => {
+    throw new Error(`the API server ended with ${killedBy ?? `code ${code}`}`)
+  })
+  try {
+    const [answer] = await Promise.race([once(child, 'message', either), ended])
+    return answer as Answer // sent by api-server-main.ts
+  } finally {
+    ended.catch(() => undefined)
+    stop.abort()
+  }
 }
 
 function expectedOf(service: number, addresses: readonly string[]): Expected {

@@ -1,44 +1,48 @@
 /**
- * What basic operations cost on a kernel, as `calibrate.c` measures them: without it, times of two machines cannot be compared.
+ * What basic operations cost in the kernel of a boot: without it, times of two machines cannot be compared. This file prints the calibration
+ * when it is run, which every boot does before its measurement.
  */
+import { type Calibration as KernelCalibration, calibrate } from '../kernel/calibrate.ts'
 import { percentile } from './statistics.ts'
 
-/** The names that the program prints. */
-const PRINTED = {
-  /** getppid(2) */
-  systemCallUs: 'systemCall',
-  /** The first write to a page of anonymous memory. */
-  pageFaultUs: 'pageFault',
-  /** Start, execution and end of `true`. */
-  processStartUs: 'processStart',
-  /** A byte through a pipe to a process that waits for it on the same processor. */
-  wakeUpUs: 'wakeUp',
-  /** Two million multiplications that each wait for the one before. */
-  arithmeticUs: 'arithmetic',
-} as const
-/** Microseconds. */
-export type Calibration = Readonly<Record<keyof typeof PRINTED, number>>
-
-function calibrationOf(figureOf: (name: keyof Calibration) => number | null): Calibration | undefined {
-  const figures = (Object.keys(PRINTED) as (keyof Calibration)[]).map((name) => [name, figureOf(name)] as const)
-  if (figures.some(([, figure]) => figure === null)) return undefined
-  return Object.fromEntries(figures) as Calibration // every figure is there
+export interface Calibration extends KernelCalibration {
+  /** Two million multiplications that each wait for the one before: the speed of the processor without the kernel. */
+  readonly arithmeticMs: number
 }
 
-/** Reads the output of the program; undefined when it did not run. */
+const STEPS = 2_000_000
+const TIMES = 7
+const PREFIX = 'calibration='
+
+/** Reads the line that this file prints; undefined when there is none. */
 export function parseCalibration(output: string): Calibration | undefined {
-  return calibrationOf((name) => {
-    const text = new RegExp(`\\b${PRINTED[name]}=([\\d.]+)`).exec(output)?.[1]
-    return text === undefined ? null : Number(text)
-  })
+  const line = output.split('\n').find((text) => text.startsWith(PREFIX))
+  return line === undefined ? undefined : (JSON.parse(line.slice(PREFIX.length)) as Calibration) // printed below
 }
 
 /** The median of each figure; undefined without any calibration. */
 export function medianCalibration(all: readonly Calibration[]): Calibration | undefined {
-  return calibrationOf((name) =>
-    percentile(
-      all.map((one) => one[name]),
-      0.5,
-    ),
+  const [first] = all
+  const median = (pick: (one: Calibration) => number): number => percentile(all.map(pick), 0.5) ?? 0
+  return (
+    first && {
+      release: first.release,
+      systemCallUs: median((one) => one.systemCallUs),
+      processStartMs: median((one) => one.processStartMs),
+      wakeUpUs: median((one) => one.wakeUpUs),
+      arithmeticMs: median((one) => one.arithmeticMs),
+    }
   )
 }
+
+function arithmeticMs(): number {
+  const times = Array.from({ length: TIMES }, () => {
+    const startedAt = performance.now()
+    let value = 1
+    for (let step = 0; step < STEPS; step++) value = (Math.imul(value, 1_664_525) + 1_013_904_223) | 0
+    return value === 0 ? Infinity : performance.now() - startedAt
+  })
+  return percentile(times, 0.5) ?? 0
+}
+
+if (import.meta.main) console.log(`${PREFIX}${JSON.stringify({ ...calibrate(), arithmeticMs: arithmeticMs() })}`)

@@ -3,12 +3,12 @@ import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { NODE_FLAGS } from '../node-flags.ts'
-import type { AnyMode, Subject } from './result.ts'
+import type { Mode, Subject } from './result.ts'
 
 /** The name of the API server's Node object. */
 export const NODE_NAME = 'node0'
 /** What Node loads into a program that is watched from inside. */
-export const SUBSCRIBER = join(import.meta.dirname, 'subscriber.cjs')
+const SUBSCRIBER = join(import.meta.dirname, 'subscriber.cjs')
 const NODE_ADDRESS = '172.18.0.2'
 /** Loopback replaces it where the kernel has no dummy links (a machine's own, for iptables mode). */
 const ADD_ADDRESS = `
@@ -26,35 +26,22 @@ export interface ConfigurationPaths {
 
 /** How a program is started. */
 export interface ProgramCommand extends Pick<Subject, 'program'> {
-  /** The bundle's entry, kube-proxy's path, or the command line that --proxy names. */
+  /** The bundle's entry, or kube-proxy's path. */
   readonly command: string
 }
 
-/** @param watched our program is watched from inside, see `MeasuredProgram.watch` */
+/** @param watched our program is watched from inside, see `MeasuredProgram.watchEventLoop` */
 export function commandOf(
   { program, command }: ProgramCommand,
-  { kubeconfig, config }: ConfigurationPaths,
+  { config }: ConfigurationPaths,
   watched = false,
 ): string[] {
-  switch (program) {
-    case 'kube-ipvs':
-      return [
-        process.execPath,
-        ...NODE_FLAGS,
-        ...(watched ? ['--require', SUBSCRIBER] : []),
-        command,
-        '--config',
-        config,
-      ]
-    case 'kube-proxy':
-      return [command, `--config=${config}`]
-    case 'other':
-      return ['sh', '-c', `exec ${command.replaceAll('{kubeconfig}', kubeconfig).replaceAll('{config}', config)}`]
-  }
+  if (program === 'kube-proxy') return [command, `--config=${config}`]
+  return [process.execPath, ...NODE_FLAGS, ...(watched ? ['--require', SUBSCRIBER] : []), command, '--config', config]
 }
 
 /** Writes kubeconfig and configuration, the same for every program. @param more fields beside those that every program needs */
-export function writeConfiguration(folder: string, mode: AnyMode, url: string, more: object = {}): ConfigurationPaths {
+export function writeConfiguration(folder: string, mode: Mode, url: string, more: object = {}): ConfigurationPaths {
   const paths = { kubeconfig: join(folder, 'kubeconfig'), config: join(folder, 'config.yaml') }
   const kubeconfig = {
     apiVersion: 'v1',

@@ -12,29 +12,16 @@ import { IpvsTable } from './ipvs-table.ts'
 import { MeasuredProgram } from './measured-program.ts'
 import { measure } from './measure.ts'
 import type { GuestTask } from './task.ts'
-import { NftablesTable } from './nftables-table.ts'
-import type { AnyMode } from './result.ts'
-import { type SeenTable, TableView } from './table-view.ts'
-
-async function tableOf(mode: AnyMode): Promise<SeenTable> {
-  switch (mode) {
-    case 'ipvs':
-      return IpvsTable.open()
-    case 'iptables':
-      return new IptablesTable()
-    case 'nftables':
-      return new NftablesTable()
-  }
-}
+import { TableView } from './table-view.ts'
 
 async function main(task: GuestTask): Promise<void> {
   const { services, endpoints, program, mode, phases, virtualAddresses } = task
   const folder = mkdtempSync('/run/kube-ipvs-bench-')
   addNodeAddress()
   const api = await ApiServerProcess.start(services, endpoints, NODE_NAME)
-  const table = new TableView(await tableOf(mode))
+  const table = new TableView(mode === 'ipvs' ? await IpvsTable.open() : new IptablesTable())
   try {
-    const watched = program === 'kube-ipvs' && phases.some((phase) => phase === 'watched' || phase === 'beside')
+    const watched = program === 'kube-ipvs' && phases.includes('inside')
     // Only our program knows the field.
     const more = program === 'kube-ipvs' ? { kubeIPVS: { virtualAddresses } } : {}
     const command = commandOf(task, writeConfiguration(folder, mode, api.url, more), watched)
@@ -43,8 +30,7 @@ async function main(task: GuestTask): Promise<void> {
       ...task,
       api,
       table,
-      folder,
-      start: (stopped) => new MeasuredProgram({ command, stopped, logFile: join(folder, 'program.log'), ...readings }),
+      start: () => new MeasuredProgram({ command, logFile: join(folder, 'program.log'), ...readings }),
       say: (text) => process.stderr.write(`  ${services} x ${endpoints}, ${program} in ${mode} mode: ${text}\n`),
     })
     process.stdout.write(`${JSON.stringify(outcome)}\n`)

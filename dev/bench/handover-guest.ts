@@ -13,7 +13,6 @@ import { IptablesTable } from './iptables-table.ts'
 import { IpvsTable } from './ipvs-table.ts'
 import { MeasuredProgram } from './measured-program.ts'
 import { metricsPage, sumOf } from './metrics-page.ts'
-import type { HandoverCounts } from './options.ts'
 import type { Mode } from './result.ts'
 import { middleOf } from './traffic.ts'
 import { holdConnections, rateOfConnections } from './traffic-client.ts'
@@ -21,10 +20,16 @@ import { TrafficNetwork } from './traffic-network.ts'
 import { monotonicMs, SERVICE_PORT, TableView } from './table-view.ts'
 
 /** The task from the host, as one argument of JSON. */
-export interface HandoverTask extends HandoverCounts {
+export interface HandoverTask {
   readonly event: HandoverEvent
   /** The mode before the event. */
   readonly mode: Mode
+  /** Established connections. */
+  readonly held: number
+  /** New connections: at least so many. */
+  readonly connections: number
+  /** New connections a second. */
+  readonly rate: number
   readonly services: number
   readonly endpoints: number
   /** The entry of the bundle. */

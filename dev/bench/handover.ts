@@ -14,28 +14,25 @@ import {
   type HandoverPoint,
 } from './handover-result.ts'
 import { Host, type HostSetting, ROOT, say } from './host.ts'
-import type { BenchOptions, HandoverCounts } from './options.ts'
+import type { BenchOptions } from './options.ts'
 import { commitOf } from './record.ts'
 import type { Mode } from './result.ts'
 
 const GUEST = join(ROOT, 'dev/bench/handover-guest.ts')
 const BOOT_TIMEOUT_MS = 1_800_000
-
-export interface HandoverSetting extends HostSetting {
-  readonly options: BenchOptions
-  readonly counts: HandoverCounts
-}
+/** Established connections, new ones at least, and new ones a second. */
+const COUNTS = { held: 1_000, connections: 10_000, rate: 500 } as const
 
 /** Resolves when every event is measured, at the first of the sizes. */
-export async function runHandover(setting: HandoverSetting): Promise<Handover> {
-  const { options, counts, choice, kubeProxy } = setting
+export async function runHandover(setting: HostSetting, options: BenchOptions): Promise<Handover> {
+  const { choice, kubeProxy } = setting
   const { sizes, endpoints, modes } = options
   const at = new Date().toISOString()
   const [services = 0] = sizes
   const host = await Host.prepare(setting)
-  const { boots, entry } = host
   const traffic = await host.traffic()
-  const { stdout } = await boot(['uname', '-r'], BOOT_TIMEOUT_MS, boots)
+  if ('missing' in traffic) throw new Error(`The measurement needs its clients: ${traffic.missing}`)
+  const { stdout } = await boot(['uname', '-r'], BOOT_TIMEOUT_MS, host.boots)
   const points: HandoverPoint[] = []
   for (const { event, mode } of planOf(modes)) {
     const kernel = event === 'fallback' ? kernelWithModules(choice) : choice
@@ -44,9 +41,10 @@ export async function runHandover(setting: HandoverSetting): Promise<Handover> {
       continue
     }
     const proxy = kubeProxy === undefined ? {} : { kubeProxy: resolve(kubeProxy) }
-    const task: HandoverTask = { ...counts, event, mode, services, endpoints, command: entry, traffic, ...proxy }
+    const programs = { command: host.entry, traffic: traffic.program, ...proxy }
+    const task: HandoverTask = { ...COUNTS, event, mode, services, endpoints, ...programs }
     const command = [process.execPath, GUEST, JSON.stringify(task)]
-    const { code, stdout: line } = await boot(command, BOOT_TIMEOUT_MS, { ...boots, choice: kernel })
+    const { code, stdout: line } = await boot(command, BOOT_TIMEOUT_MS, { ...host.boots, choice: kernel })
     if (code !== 0) throw new Error(`${event} in ${mode} mode ended with code ${code}`)
     const measured = JSON.parse(line) as HandoverMeasured // written by handover-guest.ts
     const stateOf = event === 'adopt' && kubeProxy !== undefined ? 'kube-proxy' : 'kube-ipvs'
@@ -57,7 +55,7 @@ export async function runHandover(setting: HandoverSetting): Promise<Handover> {
     )
   }
   const kernel = { kind: choice.kind, release: stdout.trim() }
-  return { at, commit: commitOf(ROOT), kernel, services, endpoints, rate: counts.rate, points }
+  return { at, commit: commitOf(ROOT), kernel, services, endpoints, rate: COUNTS.rate, points }
 }
 
 /** Every event in every mode. A switch begins in ipvs mode and passes through both; so does a fallback. */

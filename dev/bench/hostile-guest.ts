@@ -111,7 +111,7 @@ class World {
   /** Times ordinary changes one after the other. Calls `flap` every FLAP_MS meanwhile, with a growing number. */
   async phase(flap?: (turn: number) => void): Promise<Phase> {
     const timesMs: number[] = []
-    await this.#program.watch()
+    await this.#program.watchEventLoop()
     let turn = 0
     const flapping = flap === undefined ? undefined : setInterval(() => flap(++turn), FLAP_MS)
     const cpuMs = this.#program.cost().cpuMs
@@ -122,7 +122,7 @@ class World {
     }
     const cpuPercent = ((this.#program.cost().cpuMs - cpuMs) / (monotonicMs() - startedMs)) * 100
     clearInterval(flapping)
-    const eventLoopMaxMs = (await this.#program.watch())?.eventLoopMaxMs ?? null
+    const eventLoopMaxMs = await this.#program.watchEventLoop()
     return {
       p50Ms: rounded(percentile(timesMs, 0.5), 2),
       p99Ms: rounded(percentile(timesMs, 0.99), 2),

@@ -1,19 +1,29 @@
 /**
  * Reads what iptables mode writes: the chains of each Service port in the table nat. Both programs name chains by Service port and
- * endpoint, so the names in a chain's rules show where it leads.
+ * endpoint, so the names in a chain's rules show where it leads. One chain is read at a time, which costs the same whatever else there
+ * is; iptables-save would read everything.
  */
+import { openNetfilter } from '../../native/open.ts'
 import { chainHash, endpointChain, serviceChain } from '../../src/modes/iptables/chains/chain-names.ts'
-import { NftReader } from './nft-reader.ts'
+import { MessageBatch } from '../../src/netlink/batch.ts'
+import { NLM_F_DUMP } from '../../src/netlink/constants.ts'
+import { KernelError } from '../../src/netlink/errors.ts'
+import type { ReceivedMessage } from '../../src/netlink/message.ts'
+import { beginNetfilter, NFNL_SUBSYS } from '../../src/netlink/nfnetlink-codec.ts'
 import { type Expected, sameSet, type SeenTable } from './table-view.ts'
 
 /** The chain whose rules lead to the chains of Services. */
 const SERVICES_CHAIN = 'KUBE-SERVICES'
+/** From linux/netfilter/nf_tables.h. */
+const NFT_MSG_GETRULE = 7
+const NFTA_RULE_TABLE = 1
+const NFTA_RULE_CHAIN = 2
 
 export class IptablesTable implements SeenTable {
-  readonly #nat = new NftReader('nat')
+  readonly #netlink = openNetfilter({ timeoutMs: 60_000 })
 
   close(): void {
-    this.#nat.close()
+    this.#netlink.close()
   }
 
   async isThere({ port, endpoints }: Expected): Promise<boolean> {
@@ -42,14 +52,46 @@ export class IptablesTable implements SeenTable {
 
   /** Chains of Service ports in the order of the rules that lead to them. */
   #services(): Promise<Set<string>> {
-    return this.#nat.namesInRules(SERVICES_CHAIN, 'KUBE-SVC-')
+    return this.#namesInRules(SERVICES_CHAIN, 'KUBE-SVC-')
   }
 
   #endpoints(port: string): Promise<Set<string>> {
-    return this.#nat.namesInRules(chainOf(port), 'KUBE-SEP-')
+    return this.#namesInRules(chainOf(port), 'KUBE-SEP-')
+  }
+
+  /** Names with this prefix in the rules of a chain, in the order of the rules; empty when the chain does not exist. */
+  async #namesInRules(chain: string, prefix: string): Promise<Set<string>> {
+    const request = new MessageBatch(512)
+    beginNetfilter(request, NFNL_SUBSYS.NFTABLES, NFT_MSG_GETRULE, NLM_F_DUMP, 'NFT_MSG_GETRULE', 'IPv4')
+    request.string(NFTA_RULE_TABLE, 'nat')
+    request.string(NFTA_RULE_CHAIN, chain)
+    request.end()
+    try {
+      return new Set((await this.#netlink.dump(request, (message) => namesIn(textOf(message), prefix))).flat())
+    } catch (error) {
+      // The table or the chain does not exist yet, or is being written.
+      if (error instanceof KernelError && error.code === 'ENOENT') return new Set()
+      if (error instanceof Error && 'code' in error && error.code === 'netlink-dump-interrupted') return new Set()
+      throw error
+    }
   }
 }
 
 /** The input of the hash in the names of chains. */
 const portText = (port: string): string => `${port}tcp`
 const chainOf = (port: string): string => serviceChain('SVC', chainHash(portText(port)))
+
+const textOf = ({ bytes, start, end }: ReceivedMessage): string =>
+  Buffer.from(bytes.buffer, bytes.byteOffset + start, end - start).toString('latin1')
+
+/** Every name with the prefix in a message, where each text ends with a zero byte. */
+export function namesIn(message: string, prefix: string): string[] {
+  const names: string[] = []
+  for (let at = message.indexOf(prefix); at !== -1; ) {
+    const zero = message.indexOf('\0', at)
+    const end = zero === -1 ? message.length : zero
+    names.push(message.slice(at, end))
+    at = message.indexOf(prefix, end)
+  }
+  return names
+}

@@ -1,48 +1,43 @@
 /**
  * One boot of the bench: a cold start, and then the phases that the task names, in its order. Each begins with a settled table, after the
- * drains of the one before. A limit that is reached is part of the result; a program that ends is a failure.
+ * drains of the one before. A program that ends, and a cold start or a burst that reaches its limit, are failures.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ApiServerProcess } from './api-server-process.ts'
-import { BURST_PERCENT, measureBesideBurst } from './beside-burst.ts'
 import type { MeasuredProgram } from './measured-program.ts'
+import { METRICS_URL, metricsPage, sumOf } from './metrics-page.ts'
 import { processesBetween, processNumber, type ProgramCost } from './program-cost.ts'
-import type { Figure, Measured } from './result.ts'
-import { percentile, slope } from './statistics.ts'
-import { countSystemCalls } from './system-calls.ts'
+import type { Measured } from './result.ts'
+import { percentile } from './statistics.ts'
 import { monotonicMs } from './table-view.ts'
-import { type MeasureOptions, type Outcome, type Phase, SETTLE_MS, tableComplete } from './task.ts'
+import type { MeasureOptions, Outcome, Phase } from './task.ts'
 import { trafficPhase } from './traffic.ts'
 
-/** The kernel keeps a deleted real server for at most so long (twice IP_VS_DEST_TRASH_PERIOD), and walks over all of them for each new one. */
-const TRASH_MS = 240_000
-/** So few real servers make no difference. */
-const LITTLE_TRASH = 1_000
-/** Changes while the event loop is watched, and the rest after them, in which an audit starts (syncPeriod is 30 s). */
-const WATCHED_CHANGES = 50
-const WATCHED_REST_MS = 35_000
-const SLOPE_CHANGES = 10_000
+const BURST_PERCENT = 10
+/** Until drains have ended and nothing changes. */
+const SETTLE_MS = 4_000
+/** Changes whose messages are counted, at most. */
+const COUNTED_CHANGES = 50
 /** A failure with the end of the program's log is cut to this length. */
 const MAX_FAILURE = 1_000
 
-const PHASES: Readonly<
-  Record<Exclude<Phase, 'counted'>, (options: MeasureOptions, program: MeasuredProgram) => Promise<Measured>>
-> = {
+const PHASES: Readonly<Record<Phase, (options: MeasureOptions, program: MeasuredProgram) => Promise<Measured>>> = {
   traffic: trafficPhase,
   changes: changePhase,
   burst: burstPhase,
   rest: restPhase,
-  beside: besidePhase,
-  watched: watchedPhase,
-  slope: slopePhase,
+  inside: insidePhase,
 }
 
 export async function measure(options: MeasureOptions): Promise<Outcome> {
-  const isCounted = options.phases.includes('counted')
   const before = await readOutside(options.api)
-  const program = options.start(isCounted)
+  const program = options.start()
   try {
-    const measured = isCounted ? await countSystemCalls(options, program) : await phasesOf(options, program, before)
+    let measured = await coldStart(options, program, before)
+    for (const phase of options.phases) {
+      await sleep(SETTLE_MS)
+      measured = { ...measured, ...(await PHASES[phase](options, program)) }
+    }
     if (!program.isAlive) throw new Error(`the program ended:\n${program.logTail}`)
     return { measured }
   } catch (error) {
@@ -54,31 +49,15 @@ export async function measure(options: MeasureOptions): Promise<Outcome> {
   }
 }
 
-async function phasesOf(options: MeasureOptions, program: MeasuredProgram, before: Outside): Promise<Measured> {
-  let measured = await coldStart(options, program, before)
-  if (typeof measured.coldStartMs !== 'number') return measured
-  for (const phase of options.phases) {
-    if (phase === 'counted') continue
-    await sleep(SETTLE_MS)
-    measured = { ...measured, ...(await PHASES[phase](options, program)) }
-  }
-  return measured
-}
-
 async function coldStart(options: MeasureOptions, program: MeasuredProgram, before: Outside): Promise<Measured> {
-  const { services, endpoints, api, limits, say } = options
-  const completeMs = await tableComplete(options, program)
-  const { peakRssMiB } = program.memory()
-  if (completeMs === undefined) {
-    say(`no complete table after ${limits.coldStartSeconds} s`)
-    const coldStartMs = { moreThan: limits.coldStartSeconds * 1000 }
-    return { services, endpoints, coldStartMs, changes: 0, peakRssMiB: { moreThan: peakRssMiB } }
-  }
+  const { services, endpoints, api, table, limits, say } = options
+  const deadlineMs = program.startedMs + limits.coldStartSeconds * 1000
+  const completeMs = await table.whenComplete(api.expected(), deadlineMs, () => program.isAlive)
+  if (!program.isAlive) throw new Error(`the program ended:\n${program.logTail}`)
+  if (completeMs === undefined) throw new Error(`no complete table after ${limits.coldStartSeconds} s`)
   const after = { own: program.cost(), ...(await readOutside(api)) }
   const coldStartMs = completeMs - program.startedMs
-  say(
-    `cold start ${coldStartMs.toFixed(0)} ms, ${after.own.cpuMs} ms of processor time, peak ${peakRssMiB.toFixed(0)} MiB`,
-  )
+  say(`cold start ${coldStartMs.toFixed(0)} ms, ${after.own.cpuMs} ms of processor time`)
   return {
     services,
     endpoints,
@@ -86,8 +65,6 @@ async function coldStart(options: MeasureOptions, program: MeasuredProgram, befo
     coldStartCpuMs: after.own.cpuMs,
     coldStartApiCpuMs: after.apiCpuMs - before.apiCpuMs,
     coldStartMinorFaults: after.own.minorFaults,
-    coldStartMajorFaults: after.own.majorFaults,
-    coldStartContextSwitches: after.own.contextSwitches,
     coldStartApiBytes: after.apiBytes - before.apiBytes,
     coldStartProcesses: processesBetween(before.processNumber, after.processNumber),
   }
@@ -120,40 +97,30 @@ async function reading<T>(
   return [result, before, await read()]
 }
 
-/** Single changes, one after the other. */
-export interface TimedChanges {
-  /** From the write in the API server until the kernel has the endpoint. */
-  readonly timesMs: readonly number[]
-  /** A change that did not reach the kernel within this limit ended the series. */
-  readonly unfinishedMs?: number
-}
-
-async function timeChanges({ api, table, changes, limits }: MeasureOptions): Promise<TimedChanges> {
+/**
+ * Makes single changes one after the other. Resolves to the time of each from its write in the API server until the kernel has the
+ * endpoint; one that reaches the limit is infinite, and ends the series.
+ */
+async function timeChanges({ api, table, changes, limits }: MeasureOptions): Promise<number[]> {
   const timesMs: number[] = []
-  const limitMs = limits.changeSeconds * 1000
   const endMs = monotonicMs() + limits.changesSeconds * 1000
-  for (let index = 0; index < changes && monotonicMs() < endMs; index++) {
+  while (timesMs.length < changes && monotonicMs() < endMs) {
     const change = await api.change()
-    const doneMs = await table.whenAdded(change, change.atMs + limitMs)
-    if (doneMs === undefined) return { timesMs, unfinishedMs: limitMs }
-    timesMs.push(doneMs - change.atMs)
+    const doneMs = await table.whenAdded(change, change.atMs + limits.changeSeconds * 1000)
+    timesMs.push((doneMs ?? Infinity) - change.atMs)
+    if (doneMs === undefined) break
     await sleep(limits.betweenChangesMs)
   }
-  return { timesMs }
-}
-
-/** A percentile of changes. One that did not finish is longer than all others. */
-export function changeFigure({ timesMs, unfinishedMs }: TimedChanges, share: number): Figure {
-  const value = percentile(unfinishedMs === undefined ? timesMs : [...timesMs, Infinity], share)
-  return value === Infinity && unfinishedMs !== undefined ? { moreThan: unfinishedMs } : value
+  return timesMs
 }
 
 /** Times single changes, and counts what they cost. */
 async function changePhase(options: MeasureOptions, program: MeasuredProgram): Promise<Measured> {
-  const [timed, before, after] = await reading(options, program, () => timeChanges(options))
-  const changes = timed.timesMs.length
-  const [changeP50Ms, changeP99Ms] = [changeFigure(timed, 0.5), changeFigure(timed, 0.99)]
-  options.say(`${changes} changes, p50 ${textOf(changeP50Ms)}, p99 ${textOf(changeP99Ms)}`)
+  const [timesMs, before, after] = await reading(options, program, () => timeChanges(options))
+  const changes = timesMs.filter(Number.isFinite).length
+  if (changes < timesMs.length) options.say(`a change took more than ${options.limits.changeSeconds} s`)
+  const [changeP50Ms, changeP99Ms] = [percentile(timesMs, 0.5), percentile(timesMs, 0.99)]
+  options.say(`${changes} changes, p50 ${changeP50Ms?.toFixed(2)} ms, p99 ${changeP99Ms?.toFixed(2)} ms`)
   const each = (amount: number): number | null => (changes === 0 ? null : amount / changes)
   return {
     changes,
@@ -161,29 +128,21 @@ async function changePhase(options: MeasureOptions, program: MeasuredProgram): P
     changeP99Ms,
     processesPerChange: each(processesBetween(before.processNumber, after.processNumber)),
     cpuMsPerChange: each(after.own.cpuMs - before.own.cpuMs),
-    minorFaultsPerChange: each(after.own.minorFaults - before.own.minorFaults),
-    contextSwitchesPerChange: each(after.own.contextSwitches - before.own.contextSwitches),
     apiBytesPerChange: each(after.apiBytes - before.apiBytes),
   }
 }
 
-const textOf = (figure: Figure): string =>
-  figure === null
-    ? 'unknown'
-    : typeof figure === 'number'
-      ? `${figure.toFixed(2)} ms`
-      : `more than ${figure.moreThan} ms`
-
 /** Replaces every endpoint of some Services at once; resolves to the time until the kernel has all of them. */
-async function burst({ api, table, limits }: MeasureOptions, program: MeasuredProgram): Promise<number | null> {
+async function burst({ api, table, limits }: MeasureOptions, program: MeasuredProgram): Promise<number> {
   const { atMs, expected } = await api.burst(BURST_PERCENT)
   const doneMs = await table.whenComplete(expected, atMs + limits.changeSeconds * 1000, () => program.isAlive)
-  return doneMs === undefined ? null : doneMs - atMs
+  if (doneMs === undefined) throw new Error(`a burst is not complete after ${limits.changeSeconds} s`)
+  return doneMs - atMs
 }
 
 async function burstPhase(options: MeasureOptions, program: MeasuredProgram): Promise<Measured> {
   const [burstMs, before, after] = await reading(options, program, () => burst(options, program))
-  options.say(`burst ${burstMs?.toFixed(0) ?? 'not complete in time'} ms`)
+  options.say(`burst ${burstMs.toFixed(0)} ms`)
   return {
     burstMs,
     burstProcesses: processesBetween(before.processNumber, after.processNumber),
@@ -199,47 +158,46 @@ async function restPhase({ limits, say }: MeasureOptions, program: MeasuredProgr
   const [to, elapsedMs] = [program.cost(), monotonicMs() - startedMs]
   const idleCpuPercent = ((to.cpuMs - from.cpuMs) / elapsedMs) * 100
   const idleWakeUpsPerSecond = ((to.waits - from.waits) / elapsedMs) * 1000
-  const byThread = Object.entries(to.waitsByThread).map(
-    ([name, waits]) => `${name} ${waits - (from.waitsByThread[name] ?? 0)}`,
-  )
   const memory = program.memory()
   say(
-    `idle ${idleCpuPercent.toFixed(2)} % of a processor, ${idleWakeUpsPerSecond.toFixed(2)} wake-ups a second (${byThread.join(', ')} in ${idleSeconds} s), ${memory.rssMiB.toFixed(0)} MiB`,
+    `idle ${idleCpuPercent.toFixed(2)} % of a processor, ${idleWakeUpsPerSecond.toFixed(2)} wake-ups a second, ${memory.rssMiB.toFixed(0)} MiB`,
   )
   const idleProcesses = processesBetween(processes, processNumber())
   return { idleCpuPercent, idleWakeUpsPerSecond, idleSeconds, idleProcesses, ...memory }
 }
 
-async function besidePhase(options: MeasureOptions, program: MeasuredProgram): Promise<Measured> {
-  const deleted = (options.services * options.endpoints * BURST_PERCENT) / 100
-  if (deleted > LITTLE_TRASH) await sleep(Math.max(0, TRASH_MS - options.limits.idleSeconds * 1000))
-  return { fairness: await measureBesideBurst(options, program) }
-}
-
-/** Changes, a burst and an audit, while the event loop is watched from inside. */
-async function watchedPhase(options: MeasureOptions, program: MeasuredProgram): Promise<Measured> {
-  if ((await program.watch()) === undefined) return {}
-  for (let index = 0; index < WATCHED_CHANGES; index++) {
-    await options.api.change()
-    await sleep(options.limits.betweenChangesMs)
-  }
+/**
+ * The event loop during changes, a burst and the rest after it, in which an audit starts (syncPeriod is 30 s), then the messages of
+ * changes. It is the last phase, because reading the metrics costs the program time, and wakes it from then on.
+ */
+async function insidePhase(options: MeasureOptions, program: MeasuredProgram): Promise<Measured> {
+  if (options.program !== 'kube-ipvs') return {}
+  const counted = { ...options, changes: Math.min(options.changes, COUNTED_CHANGES) }
+  await program.watchEventLoop()
+  await timeChanges(counted)
   await burst(options, program)
-  await sleep(WATCHED_REST_MS)
-  const eventLoopMaxMs = (await program.watch())?.eventLoopMaxMs ?? null
+  await sleep(options.limits.idleSeconds * 1000)
+  const eventLoopMaxMs = await program.watchEventLoop()
   options.say(`event loop held for at most ${eventLoopMaxMs?.toFixed(1)} ms`)
-  return { eventLoopMaxMs }
+  // In iptables mode programs of iptables write, and what they send is not counted.
+  if (options.mode !== 'ipvs') return { eventLoopMaxMs }
+  const before = await sent()
+  const changes = (await timeChanges(counted)).length
+  await sleep(SETTLE_MS)
+  const after = await sent()
+  return {
+    eventLoopMaxMs,
+    messagesPerChange: (after.messages - before.messages) / changes,
+    datagramsPerChange: (after.datagrams - before.datagrams) / changes,
+  }
 }
 
-/** How memory grows over very many changes, without the first fifth of them. */
-async function slopePhase({ api, table, limits, say }: MeasureOptions, program: MeasuredProgram): Promise<Measured> {
-  const from = SLOPE_CHANGES / 5
-  const points: [number, number][] = []
-  for (let index = 1; index <= SLOPE_CHANGES; index++) {
-    const change = await api.change()
-    if (index % 50 === 0) await table.whenAdded(change, monotonicMs() + limits.changeSeconds * 1000)
-    if (index >= from && index % 100 === 0) points.push([index, program.memory().rssMiB])
-    if (index % 1000 === 0) say(`${index} changes, ${program.memory().rssMiB.toFixed(1)} MiB`)
+/** What the program has sent to change the kernel, without its audits. */
+async function sent() {
+  const page = await metricsPage(METRICS_URL)
+  const changing = /^connection="(?!\w+-audit")[^,]*(?:,direction="out")?$/
+  return {
+    messages: sumOf(page, 'kubeipvs_netlink_messages_total', changing),
+    datagrams: sumOf(page, 'kubeipvs_netlink_datagrams_total', changing),
   }
-  const perChange = slope(points)
-  return { rssSlopeMiB: perChange === null ? null : perChange * (SLOPE_CHANGES - from) }
 }

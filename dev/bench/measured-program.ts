@@ -1,4 +1,4 @@
-/** The program that is measured, as a child process: its cost, its memory, and what `subscriber.cjs` tells from inside it. */
+/** The program that is measured, as a child process: its cost, its memory, and how long its event loop was held. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, openSync, readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -10,23 +10,14 @@ export interface ProgramOptions {
   /** Where `subscriber.cjs` writes readings; absent when the command does not load it. */
   readonly readings?: string
   readonly logFile: string
-  /** It stops before its first instruction until `go` is called. Default false. */
-  readonly stopped?: boolean
 }
 
-/** Stops itself, and becomes the program when it gets SIGCONT. */
-const STOPPED = ['sh', '-c', 'kill -STOP $$; exec "$@"', 'sh']
-
-/** What was seen between two signals; times are CLOCK_MONOTONIC in milliseconds. */
-export interface Reading {
+/** What `subscriber.cjs` writes at each signal. */
+interface Reading {
   /** Signals so far. */
   readonly signals: number
-  /** Longest time between two turns of the event loop, at most 2 ms too long; null when watching begins. */
-  readonly eventLoopMaxMs: number | null
-  /** Slices whose changes arrived. */
-  readonly arrivals: readonly (readonly [key: string, atMs: number])[]
-  /** Commands for virtual servers that the kernel has run. */
-  readonly writes: readonly (readonly [command: string, atMs: number])[]
+  /** null when watching begins. */
+  readonly maxMs: number | null
 }
 
 export class MeasuredProgram {
@@ -38,7 +29,7 @@ export class MeasuredProgram {
 
   constructor(options: ProgramOptions) {
     this.#options = options
-    const [program = '', ...args] = [...(options.stopped === true ? STOPPED : []), ...options.command]
+    const [program = '', ...args] = options.command
     const log = openSync(options.logFile, 'w')
     this.startedMs = monotonicMs()
     this.#child = spawn(program, args, {
@@ -68,11 +59,6 @@ export class MeasuredProgram {
     return this.#child.pid ?? 0
   }
 
-  /** Continues a program that was started stopped. */
-  go(): void {
-    this.#child.kill('SIGCONT')
-  }
-
   cost(): ProgramCost {
     return costOf(this.pid)
   }
@@ -81,18 +67,21 @@ export class MeasuredProgram {
     return memoryOf(this.pid)
   }
 
-  /** Begins to watch the program from inside, or ends that and resolves to what was seen; undefined when nothing in it can watch. */
-  async watch(): Promise<Reading | undefined> {
+  /**
+   * Begins to watch the event loop, or ends that and resolves to the longest time between two of its turns, at most 2 ms too long. null
+   * when it begins, and when nothing in the program watches.
+   */
+  async watchEventLoop(): Promise<number | null> {
     const { readings } = this.#options
-    if (readings === undefined) return undefined
+    if (readings === undefined) return null
     this.#signals++
     this.#child.kill('SIGUSR2')
     for (let left = 500; left > 0 && this.isAlive; left--) {
       const reading = readingIn(readings)
-      if (reading?.signals === this.#signals) return reading
+      if (reading?.signals === this.#signals) return reading.maxMs
       await sleep(10)
     }
-    return undefined
+    return null
   }
 
   /** Ends it: SIGTERM, after 5 s SIGKILL. */

@@ -8,23 +8,17 @@ import { readdirSync, readFileSync } from 'node:fs'
 export interface ProgramCost {
   /** User and system time of all its threads and of its children that have ended, in milliseconds (steps of 10). */
   readonly cpuMs: number
-  /** Page faults without and with reading from a disk, its ended children's included. */
+  /** Page faults without reading from a disk, its ended children's included. */
   readonly minorFaults: number
-  readonly majorFaults: number
-  /** How often its threads left a processor, voluntarily or not, without those of ended threads. */
-  readonly contextSwitches: number
   /** How often its threads waited for something, without those of ended threads: about twice for each wake-up that needs two threads. */
   readonly waits: number
-  /** The same by the name of the thread; threads of one name are added. */
-  readonly waitsByThread: Readonly<Record<string, number>>
 }
 
 /** Memory of the process without its children, in MiB; null for what the kernel does not report. */
 export interface ProgramMemory {
-  /** VmRSS: what is in memory, of which anonymous and backed by files. */
+  /** VmRSS: what is in memory, and the anonymous part of it. */
   readonly rssMiB: number
   readonly rssAnonMiB: number
-  readonly rssFileMiB: number
   /** VmHWM: the maximum of VmRSS so far. */
   readonly peakRssMiB: number
   /** Pss of smaps_rollup: pages that others use too count in part. */
@@ -36,22 +30,13 @@ const TICKS = 100
 
 /** The text of /proc/PID/stat, and those of the status files of its threads. */
 export function parseCost(stat: string, threads: readonly string[]): ProgramCost {
-  const sum = (counts: RegExp): number =>
-    threads.flatMap((text) => [...text.matchAll(counts)]).reduce((total, [, count]) => total + Number(count), 0)
   // The name of the program, in parentheses, may contain any character.
   const field = (number: number): number => Number(stat.replace(/^.*\) /s, '').split(' ')[number - 3])
-  const waitsByThread: Record<string, number> = {}
-  for (const text of threads) {
-    const [, name, count] = /^Name:\t(.*)$[^]*^voluntary_ctxt_switches:\s+(\d+)/m.exec(text) ?? []
-    if (name !== undefined) waitsByThread[name] = (waitsByThread[name] ?? 0) + Number(count)
-  }
+  const waits = threads.map((text) => Number(/^voluntary_ctxt_switches:\s+(\d+)/m.exec(text)?.[1] ?? 0))
   return {
     cpuMs: ((field(14) + field(15) + field(16) + field(17)) * 1000) / TICKS,
     minorFaults: field(10) + field(11),
-    majorFaults: field(12) + field(13),
-    contextSwitches: sum(/ctxt_switches:\s+(\d+)/g),
-    waits: sum(/^voluntary_ctxt_switches:\s+(\d+)/gm),
-    waitsByThread,
+    waits: waits.reduce((total, one) => total + one, 0),
   }
 }
 
@@ -64,7 +49,6 @@ export function parseMemory(status: string, rollup: string): ProgramMemory {
   return {
     rssMiB: mib(status, 'VmRSS') ?? 0,
     rssAnonMiB: mib(status, 'RssAnon') ?? 0,
-    rssFileMiB: mib(status, 'RssFile') ?? 0,
     peakRssMiB: mib(status, 'VmHWM') ?? 0,
     pssMiB: mib(rollup, 'Pss'),
   }

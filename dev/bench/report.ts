@@ -2,38 +2,21 @@
 import type { Run } from './record.ts'
 import { type BenchResult, digitsOf, type Field, type Mode, rowsOf, SECTIONS } from './result.ts'
 
-/** How headings and warnings are shown; plain text without a terminal. */
-export interface Style {
-  heading(text: string): string
-  warning(text: string): string
-}
-
-export const PLAIN: Style = { heading: (text) => text, warning: (text) => text }
-export const COLOURED: Style = {
-  heading: (text) => `\u001b[1m${text}\u001b[0m`,
-  warning: (text) => `\u001b[33m${text}\u001b[0m`,
-}
-
 /** Fields whose least and most are shown in two lines below. */
 const WITH_RANGE: ReadonlySet<Field> = new Set<Field>(['coldStartMs', 'floorRatio'])
 
 /** The whole run, without a line break at its end. */
-export function formatReport(run: Run, style: Style): string {
+export function formatReport(run: Run): string {
   const sizes = [...new Set(run.results.map((result) => result.numbers.services))]
   return [
-    formatMachine(run, style),
-    ...sizes.map((services) =>
-      formatSize(
-        run.results.filter((result) => result.numbers.services === services),
-        style,
-      ),
-    ),
-    formatTrust(run, style),
+    formatMachine(run),
+    ...sizes.map((services) => formatSize(run.results.filter((result) => result.numbers.services === services))),
+    formatTrust(run),
   ].join('\n\n')
 }
 
 /** The machine of the measurement, and its calibration. */
-export function formatMachine(run: Run, style: Style): string {
+export function formatMachine(run: Run): string {
   const { machine, kernel, load, commit } = run
   const place = `kept on processor ${machine.processor} of ${machine.processors} (${machine.model})${machine.hasPriority ? ', before other work' : ''}`
   const lines = [
@@ -45,35 +28,32 @@ export function formatMachine(run: Run, style: Style): string {
         `load average before the run ${load.average.map((one) => one.toFixed(2)).join(' ')}`,
     ],
   ].map(([name = '', text = '']) => `${name.padEnd(8)}${text}`)
-  return [...lines, '', ...formatCalibration(run, style)].join('\n')
+  return [...lines, '', ...formatCalibration(run)].join('\n')
 }
 
 const KINDS: Readonly<Record<Run['kernel']['kind'], string>> = {
   host: "this machine's own kernel",
-  native: "this machine's own kernel",
   uml: 'user-mode Linux',
   qemu: 'qemu with Linux',
 }
 
-function formatCalibration({ calibration }: Run, style: Style): string[] {
+function formatCalibration({ calibration }: Run): string[] {
   if (calibration === null) return ['Calibration: not measured']
-  const { systemCallUs, pageFaultUs, processStartUs, wakeUpUs, arithmeticUs } = calibration
-  const [heading = '', ...lines] = alignColumns([
-    ['Calibration', 'system call', 'page fault', 'process start', 'wake-up', 'arithmetic'],
-    ['', ...[systemCallUs, pageFaultUs, processStartUs, wakeUpUs, arithmeticUs].map(formatDuration)],
+  const { systemCallUs, processStartMs, wakeUpUs, arithmeticMs } = calibration
+  return alignColumns([
+    ['Calibration', 'system call', 'process start', 'wake-up', 'arithmetic'],
+    ['', ...[systemCallUs, processStartMs * 1000, wakeUpUs, arithmeticMs * 1000].map(formatDuration)],
   ])
-  return [style.heading(heading), ...lines]
 }
 
 /** Three significant digits, and the unit. */
-export function formatDuration(us: number | null): string {
-  if (us === null) return '-'
+export function formatDuration(us: number): string {
   const [value, unit] = us >= 1000 ? [us / 1000, 'ms'] : [us, 'µs']
   return `${value.toFixed(value >= 100 ? 0 : value >= 10 ? 1 : 2)} ${unit}`
 }
 
 /** Programs beside each other, those of one mode together and kube-proxy's ratio after them. */
-export function formatSize(results: readonly BenchResult[], style: Style): string {
+export function formatSize(results: readonly BenchResult[]): string {
   const [first] = results
   if (first === undefined) return ''
   const columns = columnsOf(results)
@@ -82,11 +62,9 @@ export function formatSize(results: readonly BenchResult[], style: Style): strin
     [title, '', ...columns.map((column) => column.mode)],
     ['', '', ...columns.map((column) => column.name)],
   ]
-  const headings = new Set([0, 1])
-  for (const section of ['clock', 'start', 'change', 'burst', 'rest'] as const) {
+  for (const section of ['clock', 'traffic', 'start', 'change', 'burst', 'rest'] as const) {
     const present = rowsOf(section).filter(([field]) => columns.some((column) => column.value(field) !== null))
     if (present.length === 0) continue
-    headings.add(rows.length)
     rows.push([SECTIONS[section]])
     for (const [field, label, unit] of present) {
       rows.push([`  ${label}`, unit, ...columns.map((column) => column.cell(field, unit === 'KiB' ? 1024 : 1))])
@@ -95,31 +73,9 @@ export function formatSize(results: readonly BenchResult[], style: Style): strin
         rows.push([`    ${name}`, unit, ...columns.map((column) => column.range(field)?.[index] ?? '')])
     }
   }
-  const lines = alignColumns(rows).map((line, index) => (headings.has(index) ? style.heading(line.trimEnd()) : line))
-  return [...lines, ...results.flatMap((result) => formatBeside(result, style))].join('\n')
-}
-
-/** The changes beside other work; no lines where they were not measured. */
-function formatBeside({ fairness, program, mode }: BenchResult, style: Style): string[] {
-  if (fairness === null) return []
-  const heading = [
-    '  beside',
-    'changes',
-    'from arrival p50',
-    'p99',
-    'most',
-    'from write p50',
-    'p99',
-    'most',
-    'event loop',
-    'the work',
-  ]
-  const rows = fairness.map(({ beside, ...numbers }) => [
-    `  ${beside}`,
-    ...Object.values(numbers).map((value) => value?.toString() ?? '-'),
-  ])
-  const title = style.heading(`One change beside other work, ${program} in ${mode} mode, in ms`)
-  return ['', title, ...alignColumns([heading, ...rows])]
+  return alignColumns(rows)
+    .map((line) => line.trimEnd())
+    .join('\n')
 }
 
 interface Column {
@@ -177,12 +133,9 @@ function grouped(value: number, digits: number): string {
 }
 
 /** The last lines: whether the figures can be compared. */
-export function formatTrust({ trusted, reasons }: Run, style: Style): string {
-  if (trusted) return 'The machine was quiet enough: another run gives the same ratios within 10 %.'
-  return [
-    style.warning('The machine was too busy: results are not comparable.'),
-    ...reasons.map((reason) => style.warning(`- ${reason}`)),
-  ].join('\n')
+export function formatTrust({ reasons }: Run): string {
+  if (reasons.length === 0) return 'The machine was quiet enough for the figures to be compared.'
+  return ['The machine was too busy: results are not comparable.', ...reasons.map((reason) => `- ${reason}`)].join('\n')
 }
 
 /** Lines of equal length: the first column starts at the left, the others end at the right. */

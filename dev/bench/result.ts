@@ -2,23 +2,20 @@
  * The figures of one size, and the result of its repetitions. The names and the order of the first thirteen fields are a
  * promise to readers of the JSON; new fields are added at the end.
  */
-import type { Beside } from './beside-burst.ts'
-import { medianUncertainty, percentile, rounded } from './statistics.ts'
+import { percentile, rounded } from './statistics.ts'
 
 export type Mode = 'ipvs' | 'iptables'
 
-/** nftables mode is kube-proxy's alone. */
-export type AnyMode = Mode | 'nftables'
-
-/** A program in one of its modes. `other`: the one that --proxy names. */
+/** A program in one of its modes. */
 export interface Subject {
-  readonly program: 'kube-ipvs' | 'kube-proxy' | 'other'
+  readonly program: 'kube-ipvs' | 'kube-proxy'
   readonly mode: Mode
 }
 
 /** The parts of a report. */
 export const SECTIONS = {
   clock: 'By the clock',
+  traffic: 'New connections through one ClusterIP',
   start: 'Cold start: what it took',
   change: 'One change: what it took',
   burst: 'Burst: what it took',
@@ -49,36 +46,29 @@ const TABLE = {
 
   floorRatio: [2, 'clock', 'cold start / floor', ''],
   datagramsPerChange: [2, 'change', 'netlink datagrams', ''],
-  coldStartMessages: [0, 'start', 'netlink messages', ''],
-  coldStartDatagrams: [0, 'start', 'netlink datagrams', ''],
   coldStartProcesses: [0, 'start', 'processes and threads started', ''],
   burstProcesses: [0, 'burst', 'processes and threads started', ''],
   idleProcesses: [0, 'rest', 'processes and threads started', ''],
-  /** null without --slope. */
-  rssSlopeMiB: [2, 'rest', 'growth over 8,000 changes after 2,000', 'MiB'],
   /** That were timed. */
   changes: [0, '', '', ''],
   coldStartCpuMs: [0, 'start', 'processor time of the program', 'ms'],
   coldStartApiCpuMs: [0, 'start', 'processor time of the API server', 'ms'],
-  /** Counted by strace in a cold start that is not timed. */
-  coldStartSystemCalls: [0, 'start', 'system calls', ''],
   coldStartMinorFaults: [0, 'start', 'page faults', ''],
-  coldStartMajorFaults: [0, 'start', 'page faults that read from a disk', ''],
-  coldStartContextSwitches: [0, 'start', 'context switches', ''],
   /** In bytes. */
   coldStartApiBytes: [0, 'start', 'read from the API server', 'KiB'],
   cpuMsPerChange: [2, 'change', 'processor time of the program', 'ms'],
-  systemCallsPerChange: [1, 'change', 'system calls', ''],
-  minorFaultsPerChange: [1, 'change', 'page faults', ''],
-  contextSwitchesPerChange: [1, 'change', 'context switches', ''],
   apiBytesPerChange: [0, 'change', 'read from the API server', 'B'],
   burstCpuMs: [0, 'burst', 'processor time of the program', 'ms'],
   rssAnonMiB: [1, 'rest', 'memory (RSS), anonymous', 'MiB'],
-  rssFileMiB: [1, 'rest', 'memory (RSS), backed by files', 'MiB'],
   pssMiB: [1, 'rest', 'memory, shared pages in part (PSS)', 'MiB'],
   /** Voluntary context switches: how often the program was woken. */
   idleWakeUpsPerSecond: [2, 'rest', 'wake-ups of all threads a second', ''],
   idleSeconds: [0, 'rest', 'measured for', 's'],
+  /** Rules of KUBE-SERVICES that the kernel compares before that of the measured Service; null in ipvs mode, which has no such list. */
+  rulesBefore: [0, 'traffic', 'rules of other Services before', ''],
+  latencyP50Us: [0, 'traffic', 'connect, request, response, median', 'µs'],
+  latencyP99Us: [0, 'traffic', 'connect, request, response, 99th percentile', 'µs'],
+  connectionsPerSecond: [0, 'traffic', 'connections a second by 8 clients', ''],
 } as const satisfies Readonly<Record<string, readonly [digits: number, section: Section, label: string, unit: string]>>
 
 export type Field = keyof typeof TABLE
@@ -92,51 +82,8 @@ export const digitsOf = (field: Field): number => TABLE[field][0]
 export const rowsOf = (section: Section): (readonly [field: Field, label: string, unit: string])[] =>
   FIELDS.flatMap((field) => (TABLE[field][1] === section ? [[field, TABLE[field][2], TABLE[field][3]] as const] : []))
 
-/** What the phase `traffic` measures, with the digits that a cell keeps. */
-const TRAFFIC = {
-  /** Rules of KUBE-SERVICES before that of the measured Service; null in ipvs mode, which has no such list. */
-  rulesBefore: 0,
-  /** From connect(2) to the end of the response on a new connection. */
-  latencyP50Us: 1,
-  latencyP99Us: 1,
-  connectionsPerSecond: 1,
-} as const
-export type Measure = Field | keyof typeof TRAFFIC
-
-/** `moreThan`: the limit was reached before the value was known. null: not measured. */
-export type Figure = number | { readonly moreThan: number } | null
-
-/** One boot's figures: what was not measured in it is absent. */
-export type Measured = Readonly<Partial<Record<Measure, Figure>>> & {
-  /** Changes beside other work (--burst-with-probe). */
-  readonly fairness?: readonly Beside[]
-}
-
-/** Short enough for a file. */
-export function roundedMeasured(measured: Measured): Measured {
-  const digits: Readonly<Record<Measure, number>> = {
-    ...(Object.fromEntries(FIELDS.map((field) => [field, digitsOf(field)])) as Record<Field, number>), // of every field
-    ...TRAFFIC,
-  }
-  const short: Partial<Record<Measure, Figure>> = {}
-  for (const name of Object.keys(digits) as Measure[]) {
-    const figure = measured[name]
-    if (typeof figure === 'number') short[name] = rounded(figure, digits[name])
-    else if (figure) short[name] = { moreThan: rounded(figure.moreThan, digits[name]) ?? 0 }
-    else if (figure === null) short[name] = null
-  }
-  return short
-}
-
-/** One boot's numbers. */
-export type MeasuredNumbers = Partial<Numbers> & Pick<Measured, 'fairness'>
-
-/** Throws where a limit was reached: what would be compared with it is not known. */
-export function numbersOf({ fairness, ...figures }: Measured): MeasuredNumbers {
-  for (const [name, figure] of Object.entries(figures))
-    if (figure !== null && typeof figure !== 'number') throw new Error(`${name} is more than ${figure.moreThan}`)
-  return { ...(figures as Partial<Numbers>), ...(fairness === undefined ? {} : { fairness }) } // numbers, as checked
-}
+/** One boot's numbers: what was not measured in it is absent. */
+export type Measured = Partial<Numbers>
 
 /** The least and the most of the repetitions. */
 export type Range = readonly [least: number, most: number]
@@ -150,21 +97,24 @@ export interface BenchResult extends Subject {
   readonly kubeProxyRatio: Readonly<Partial<Record<Field, number>>> | null
   /** The least and the most of those ratios. */
   readonly kubeProxyRatioSpread: Readonly<Partial<Record<Field, Range>>> | null
-  /** The uncertainty of the median ratios of cold starts: see `medianUncertainty`. */
-  readonly uncertainty: { readonly floorRatio: number | null; readonly kubeProxyColdStart: number | null }
-  /** Changes beside other work; null without --burst-with-probe. */
-  readonly fairness: readonly Beside[] | null
   /** How often it was started for a measurement. */
   readonly coldStarts: number
 }
 
 /** A program's repetitions, in the order in which they were measured. */
 export interface Repetitions extends Subject {
-  readonly measured: readonly MeasuredNumbers[]
+  readonly measured: readonly Measured[]
 }
 
-/** What two programs do not have a ratio of, because it is the same of both. */
-const GIVEN: ReadonlySet<Field> = new Set<Field>(['services', 'endpoints', 'changes', 'idleSeconds'])
+/** What two programs do not have a ratio of: it is the same of both, or no cost. */
+const GIVEN: ReadonlySet<Field> = new Set<Field>([
+  'services',
+  'endpoints',
+  'changes',
+  'idleSeconds',
+  'rulesBefore',
+  'connectionsPerSecond',
+])
 
 /** @param floors of the same size, one a repetition @param kubeProxy in the same mode, when it was measured beside this one */
 export function summarise(
@@ -194,11 +144,6 @@ export function summarise(
     spread,
     kubeProxyRatio: ratios?.median ?? null,
     kubeProxyRatioSpread: ratios?.spread ?? null,
-    uncertainty: {
-      floorRatio: medianUncertainty(valuesOf('floorRatio')),
-      kubeProxyColdStart: ratios === null ? null : medianUncertainty(ratios.coldStarts),
-    },
-    fairness: own.measured.find(({ fairness }) => fairness !== undefined)?.fairness ?? null,
     coldStarts: own.measured.length,
   }
 }
@@ -206,7 +151,6 @@ export function summarise(
 interface Ratios {
   readonly median: Readonly<Partial<Record<Field, number>>>
   readonly spread: Readonly<Partial<Record<Field, Range>>>
-  readonly coldStarts: readonly number[]
 }
 
 /** Ratios of neighbouring repetitions: a machine that is slow for a while slows both down. */
@@ -226,13 +170,13 @@ function ratiosOf(own: Repetitions, kubeProxy: Repetitions): Ratios {
     if (middle !== null) median[field] = middle
     if (ratios.length > 1) spread[field] = rangeOf(ratios)
   }
-  return { median, spread, coldStarts: ratiosIn('coldStartMs') }
+  return { median, spread }
 }
 
 const rangeOf = (values: readonly number[]): Range => [Math.min(...values), Math.max(...values)]
 
-/** A result as one plain object: the numbers in the order that is promised and short enough to read, then the rest. */
-export function plainResult({ numbers, ...rest }: BenchResult): Record<string, unknown> {
+/** A result as one line of JSON: the numbers in the order that is promised and short enough to read, then the rest. */
+export function formatJson({ numbers, ...rest }: BenchResult): string {
   const short = (ranges: BenchResult['spread'] | null, digits?: number): Record<string, unknown> | null =>
     ranges &&
     Object.fromEntries(
@@ -243,23 +187,15 @@ export function plainResult({ numbers, ...rest }: BenchResult): Record<string, u
           : [[field, range.map((value) => rounded(value, digits ?? Math.max(1, digitsOf(field))))]]
       }),
     )
-  return {
+  return JSON.stringify({
     ...Object.fromEntries(FIELDS.map((field) => [field, rounded(numbers[field], digitsOf(field))])),
     program: rest.program,
     mode: rest.mode,
     coldStarts: rest.coldStarts,
-    uncertainty: {
-      floorRatio: rounded(rest.uncertainty.floorRatio, 3),
-      kubeProxyColdStart: rounded(rest.uncertainty.kubeProxyColdStart, 3),
-    },
     spread: short(rest.spread),
     kubeProxyRatio:
       rest.kubeProxyRatio &&
       Object.fromEntries(Object.entries(rest.kubeProxyRatio).map(([field, ratio]) => [field, rounded(ratio, 3)])),
     kubeProxyRatioSpread: short(rest.kubeProxyRatioSpread, 3),
-    ...(rest.fairness === null ? {} : { fairness: rest.fairness }),
-  }
+  })
 }
-
-/** One line of JSON. */
-export const formatJson = (result: BenchResult): string => JSON.stringify(plainResult(result))

@@ -2,11 +2,11 @@
 import type { ApiServerProcess } from './api-server-process.ts'
 import type { ProgramCommand } from './guest-node.ts'
 import type { MeasuredProgram } from './measured-program.ts'
-import type { AnyMode, Measured } from './result.ts'
+import type { Measured, Mode } from './result.ts'
 import type { TableView } from './table-view.ts'
 
-/** `counted`: a start and changes under strace, which are not timed; it stands alone. */
-export type Phase = 'traffic' | 'changes' | 'burst' | 'rest' | 'beside' | 'watched' | 'slope' | 'counted'
+/** `inside`: what the program says of itself, its messages to the kernel and how long its event loop was held. */
+export type Phase = 'traffic' | 'changes' | 'burst' | 'rest' | 'inside'
 
 export interface Limits {
   readonly coldStartSeconds: number
@@ -34,7 +34,7 @@ export interface TrafficTask {
 
 /** What the host asks of a guest, as one argument of JSON. */
 export interface GuestTask extends ProgramCommand {
-  readonly mode: AnyMode
+  readonly mode: Mode
   /** Only our program has a choice. */
   readonly virtualAddresses: 'addresses' | 'routes'
   readonly services: number
@@ -53,21 +53,6 @@ export type Outcome = { readonly measured: Measured } | { readonly failure: stri
 export interface MeasureOptions extends GuestTask {
   readonly api: ApiServerProcess
   readonly table: TableView
-  /** For the files of a measurement. */
-  readonly folder: string
-  readonly start: (stopped: boolean) => MeasuredProgram
+  readonly start: () => MeasuredProgram
   readonly say: (text: string) => void
-}
-
-/** Until drains have ended and nothing changes. */
-export const SETTLE_MS = 4_000
-/** Resolves to the time at which the table was complete, or to undefined at the limit; rejects when the program ended. */
-export async function tableComplete(
-  { api, table, limits }: MeasureOptions,
-  program: MeasuredProgram,
-): Promise<number | undefined> {
-  const deadlineMs = program.startedMs + limits.coldStartSeconds * 1000
-  const complete = await table.whenComplete(api.expected(), deadlineMs, () => program.isAlive)
-  if (!program.isAlive) throw new Error(`the program ended:\n${program.logTail}`)
-  return complete
 }

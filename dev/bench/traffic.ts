@@ -8,7 +8,7 @@ import { percentile } from './statistics.ts'
 import { type Expected, SERVICE_PORT } from './table-view.ts'
 import { TrafficNetwork } from './traffic-network.ts'
 
-/** What the experiment makes. */
+/** What a run makes. */
 export const COUNTS = { requests: 2_000, connections: 8_000, clients: 8 } as const
 /** Connections before the first one that counts. */
 const WARM_UP = 200

@@ -1,33 +1,47 @@
 /** What the bench reads from the kernel and from other programs. */
 import { parseProcessorList } from '../../dev/kernel/processors.ts'
 import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { medianCalibration, parseCalibration } from '../../dev/bench/calibration.ts'
+import { namesIn } from '../../dev/bench/iptables-table.ts'
 import { childTicks, disturbanceBetween, idlestProcessor, parseProcessorTicks } from '../../dev/bench/machine.ts'
 import { probeReason } from '../../dev/bench/probe.ts'
 import { parseCost, parseMemory, parseProcessNumber, processesBetween } from '../../dev/bench/program-cost.ts'
-import { parseCallCount } from '../../dev/bench/system-calls.ts'
+import { parseTraffic } from '../../dev/bench/traffic.ts'
 
 describe('parseCalibration', () => {
-  const line = 'systemCall=3.456 pageFault=8.542 processStart=2015.0 arithmetic=2203.4 wakeUp=8.86'
+  const calibration = { release: '7.2.13', systemCallUs: 3.4, processStartMs: 2, wakeUpUs: 8.9, arithmeticMs: 2.2 }
 
-  it('reads each figure in microseconds', () =>
-    assert.deepEqual(parseCalibration(`7.2.13\n${line}\n`), {
-      systemCallUs: 3.456,
-      pageFaultUs: 8.542,
-      processStartUs: 2015,
-      arithmeticUs: 2203.4,
-      wakeUpUs: 8.86,
-    }))
-  it('is undefined when a figure is missing', () => assert.equal(parseCalibration('systemCall=3.4'), undefined))
+  it('reads the line wherever it stands in the output', () =>
+    assert.deepEqual(parseCalibration(`x\ncalibration=${JSON.stringify(calibration)}\ny\n`), calibration))
+  it('is undefined when the line is missing', () => assert.equal(parseCalibration('x\n'), undefined))
+  it('is printed by the file itself', () => {
+    const output = execFileSync(process.execPath, [join(import.meta.dirname, '../../dev/bench/calibration.ts')])
+    const { systemCallUs = 0, arithmeticMs = 0 } = parseCalibration(output.toString()) ?? {}
+    assert.ok(systemCallUs > 0 && arithmeticMs > 0, output.toString())
+  })
 
   it('gives the median of several boots, figure by figure', () => {
-    const one = parseCalibration(line)
-    assert.ok(one)
-    const all = [one, { ...one, systemCallUs: 9 }, { ...one, pageFaultUs: 1 }]
-    assert.deepEqual(medianCalibration(all), one)
+    const all = [calibration, { ...calibration, systemCallUs: 9 }, { ...calibration, arithmeticMs: 1 }]
+    assert.deepEqual(medianCalibration(all), calibration)
     assert.equal(medianCalibration([]), undefined)
   })
+})
+
+describe('parseTraffic', () => {
+  it('reads one latency a line and the total', () =>
+    assert.deepEqual(parseTraffic('89.5\n120.0\ntotal=250.5\n'), { latenciesUs: [89.5, 120], totalUs: 250.5 }))
+  it('refuses an output without a total', () => assert.throws(() => parseTraffic('89.5\n'), /no total: 89\.5/))
+})
+
+describe('namesIn', () => {
+  it('finds names wherever they stand in a message', () =>
+    assert.deepEqual(namesIn('\u0001\0service-a/service-1\0\0x\0service-b', 'service-'), [
+      'service-a/service-1',
+      'service-b',
+    ]))
 })
 
 describe('parseProcessorTicks', () => {
@@ -94,27 +108,18 @@ describe('parseCost', () => {
   const threads = [
     'Name:\tkube-ipvs\nvoluntary_ctxt_switches:\t10\nnonvoluntary_ctxt_switches:\t2\n',
     'Name:\tlibuv-worker\nvoluntary_ctxt_switches:\t60\nnonvoluntary_ctxt_switches:\t0\n',
-    'Name:\tlibuv-worker\nvoluntary_ctxt_switches:\t40\nnonvoluntary_ctxt_switches:\t0\n',
     '', // it has ended meanwhile
   ]
-  it('adds children that have ended, and the switches of all threads', () =>
-    assert.deepEqual(parseCost(stat, threads), {
-      cpuMs: 610,
-      minorFaults: 560,
-      majorFaults: 15,
-      contextSwitches: 112,
-      waits: 110,
-      waitsByThread: { 'kube-ipvs': 10, 'libuv-worker': 100 },
-    }))
+  it('adds children that have ended, and the waits of all threads', () =>
+    assert.deepEqual(parseCost(stat, threads), { cpuMs: 610, minorFaults: 560, waits: 70 }))
 })
 
 describe('parseMemory', () => {
   const status = 'VmHWM:\t   81920 kB\nVmRSS:\t   71680 kB\nRssAnon:\t   26624 kB\nRssFile:\t   45056 kB\n'
-  it('distinguishes anonymous and file-backed memory', () =>
+  it('distinguishes anonymous memory from all', () =>
     assert.deepEqual(parseMemory(status, 'Pss:                2048 kB\nPss_Anon: 1 kB\n'), {
       rssMiB: 70,
       rssAnonMiB: 26,
-      rssFileMiB: 44,
       peakRssMiB: 80,
       pssMiB: 2,
     }))
@@ -126,22 +131,6 @@ describe('processesBetween', () => {
     assert.equal(parseProcessNumber('4.45 4.75 4.56 6/226 25261\n'), 25261))
   it('is the difference of two numbers', () => assert.equal(processesBetween(100, 142), 42))
   it('continues when the numbers have started again', () => assert.ok(processesBetween(32_000, 500) > 1_000))
-})
-
-describe('parseCallCount', () => {
-  it('adds the calls of each name, with and without errors, but not the total line', () =>
-    assert.equal(
-      parseCallCount(`% time     seconds  usecs/call     calls    errors syscall
------- ----------- ----------- --------- --------- ----------------
- 99.59   27.370000       33378       820        29 futex
-  0.41    0.110000         110      1000           read
-  0.00    0.000000           0         3           io_uring_setup
------- ----------- ----------- --------- --------- ----------------
-100.00   27.480000       15073      1823        29 total
-`),
-      1823,
-    ))
-  it('is 0 for an empty table', () => assert.equal(parseCallCount(''), 0))
 })
 
 describe('probeReason', () => {

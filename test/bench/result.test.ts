@@ -3,19 +3,11 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { parseFloor } from '../../dev/bench/floor.ts'
 import { parseTable } from '../../dev/bench/ipvs-table.ts'
-import {
-  FIELDS,
-  formatJson,
-  type MeasuredNumbers,
-  numbersOf,
-  type Repetitions,
-  roundedMeasured,
-  summarise,
-} from '../../dev/bench/result.ts'
-import { medianUncertainty, percentile, slope } from '../../dev/bench/statistics.ts'
+import { FIELDS, formatJson, type Measured, type Repetitions, summarise } from '../../dev/bench/result.ts'
+import { percentile } from '../../dev/bench/statistics.ts'
 import { sample } from '../../dev/bench/table-view.ts'
 
-const BOOT: MeasuredNumbers = {
+const BOOT: Measured = {
   services: 1_000,
   endpoints: 5,
   coldStartMs: 987.654,
@@ -25,7 +17,7 @@ const BOOT: MeasuredNumbers = {
   messagesPerChange: 4.001,
   processesPerChange: 0,
 }
-const WHOLE: MeasuredNumbers = { ...BOOT, idleCpuPercent: 0.1234, rssMiB: 99.99, peakRssMiB: 110, eventLoopMaxMs: null }
+const WHOLE: Measured = { ...BOOT, idleCpuPercent: 0.1234, rssMiB: 99.99, peakRssMiB: 110, eventLoopMaxMs: null }
 
 function repetitions(program: Repetitions['program'], coldStarts: readonly number[]): Repetitions {
   return {
@@ -77,22 +69,6 @@ describe('summarise', () => {
   })
 })
 
-describe('numbersOf', () => {
-  it('has the numbers of a boot', () =>
-    assert.deepEqual(numbersOf({ coldStartMs: 5, burstMs: null }), { coldStartMs: 5, burstMs: null }))
-
-  it('refuses a boot that reached a limit, because a median of limits says nothing', () =>
-    assert.throws(() => numbersOf({ coldStartMs: { moreThan: 900_000 } }), /^Error: coldStartMs is more than 900000$/))
-})
-
-describe('roundedMeasured', () => {
-  it('keeps as many digits as are worth reading, and limits and what was not measured as they are', () =>
-    assert.deepEqual(
-      roundedMeasured({ coldStartMs: 812.4, latencyP50Us: 80.57, rulesBefore: null, peakRssMiB: { moreThan: 151.51 } }),
-      { coldStartMs: 812, peakRssMiB: { moreThan: 151.5 }, rulesBefore: null, latencyP50Us: 80.6 },
-    ))
-})
-
 describe('formatJson', () => {
   const line = formatJson(summarise(repetitions('kube-ipvs', [987.654]), [40.04], undefined))
 
@@ -125,43 +101,6 @@ describe('percentile', () => {
   for (const [samples, share, expected] of rows)
     it(`of ${samples.length} samples at ${share} is ${expected}`, () =>
       assert.equal(percentile(samples, share), expected))
-})
-
-describe('medianUncertainty', () => {
-  it('shrinks with the distance of the samples and with their number', () => {
-    const wide = medianUncertainty([90, 100, 110]) ?? 0
-    const close = medianUncertainty([99, 100, 101]) ?? 0
-    const many = medianUncertainty([90, 100, 110, 90, 100, 110, 90, 100, 110]) ?? 0
-    assert.ok(wide > 0.2 && wide < 0.22, String(wide))
-    assert.ok(close < 0.022, String(close))
-    assert.ok(many < wide / 1.7, String(many))
-  })
-  it('ignores a single outlier among many samples', () =>
-    assert.ok((medianUncertainty([100, 101, 102, 103, 104, 105, 106, 107, 900]) ?? 1) < 0.04))
-  it('is null with fewer than three samples', () => assert.equal(medianUncertainty([1, 2]), null))
-})
-
-describe('slope', () => {
-  it('finds the line through points with noise', () =>
-    assert.equal(
-      slope([
-        [0, 1],
-        [1, 4],
-        [2, 5],
-        [3, 8],
-      ])?.toFixed(2),
-      '2.20',
-    ))
-  it('needs two different x', () => {
-    assert.equal(slope([]), null)
-    assert.equal(
-      slope([
-        [1, 1],
-        [1, 2],
-      ]),
-      null,
-    )
-  })
 })
 
 describe('parseFloor', () => {

@@ -1,7 +1,7 @@
 /** The part of the bench that runs in the measured kernel, at a size that takes seconds. */
 import assert from 'node:assert/strict'
 import { execFile, execFileSync } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
@@ -10,7 +10,6 @@ import { compile } from '../../dev/bench/floor.ts'
 import type { HandoverTask } from '../../dev/bench/handover-guest.ts'
 import type { HandoverMeasured } from '../../dev/bench/handover-result.ts'
 import { IptablesTable } from '../../dev/bench/iptables-table.ts'
-import { NftablesTable } from '../../dev/bench/nftables-table.ts'
 import type { Measured, Mode } from '../../dev/bench/result.ts'
 import type { Expected } from '../../dev/bench/table-view.ts'
 import type { GuestTask, Outcome } from '../../dev/bench/task.ts'
@@ -42,7 +41,7 @@ async function measured(task: Partial<GuestTask>, coldStartSeconds = 300): Promi
   return outcome.measured
 }
 
-const number = (figure: Measured['coldStartMs']): number => {
+const number = (figure: number | null | undefined): number => {
   assert.ok(typeof figure === 'number', JSON.stringify(figure))
   return figure
 }
@@ -68,7 +67,6 @@ function assertColdStart(result: Measured): void {
   assert.ok(number(result.coldStartMs) > 0)
   assert.ok(number(result.coldStartCpuMs) > 0)
   assert.ok(number(result.coldStartMinorFaults) > 1_000)
-  assert.ok(number(result.coldStartContextSwitches) > 0)
   assert.ok(number(result.coldStartProcesses) > 0)
   // Twenty Services with as many EndpointSlices, in protobuf.
   assert.ok(number(result.coldStartApiBytes) > 20_000, String(result.coldStartApiBytes))
@@ -167,39 +165,32 @@ describe('the bench in its guest', { concurrency: true }, () => {
     assert.ok(number(idleCpuPercent) >= 0)
   })
 
-  it('ends at the limit of the cold start, and says so', async () => {
-    const result = await measured({ phases: ['rest', 'changes'] }, 0.02)
-    assert.deepEqual(result.coldStartMs, { moreThan: 20 })
-    assert.deepEqual([result.changeP50Ms, result.rssMiB, result.changes], [undefined, undefined, 0])
+  it('fails at the limit of the cold start, and says so', async () => {
+    const outcome = await outcomeOf({ phases: ['rest', 'changes'] }, 0.02)
+    assert.deepEqual(outcome, { failure: 'no complete table after 0.02 s' })
   })
 
   it('reports a program that ends instead of writing its table', async () => {
-    const outcome = await outcomeOf({ program: 'other', command: 'sh -c "echo no such mode; exit 3"' })
-    assert.ok('failure' in outcome && /the program ended:\nno such mode/.test(outcome.failure), JSON.stringify(outcome))
-  })
-
-  it('counts the system calls of a start and of a change', needs('program:strace'), async () => {
-    const result = await measured({ phases: ['counted'] })
-    assert.ok(number(result.coldStartSystemCalls) > 1_000, JSON.stringify(result))
-    assert.ok(number(result.systemCallsPerChange) > 0, JSON.stringify(result))
-    // The endpoint is added and the one before gets weight 0; then its connections are asked for, and it is removed.
-    assert.equal(result.messagesPerChange, 4)
-    assert.ok(number(result.coldStartMessages) >= 3 * 20, JSON.stringify(result))
-  })
-
-  it('times single changes beside nothing and beside a burst by what the program publishes', async () => {
-    const { fairness } = await measured({ phases: ['beside'] })
-    assert.deepEqual(
-      fairness?.map(({ beside }) => beside),
-      ['nothing', 'burst'],
-    )
-    for (const { beside, changes, arrivalP50Ms, writeP50Ms, eventLoopMaxMs: heldMs } of fairness ?? []) {
-      assert.ok(beside === 'burst' || changes > 10, String(changes))
-      if (changes === 0) continue
-      assert.ok(arrivalP50Ms !== null && writeP50Ms !== null && arrivalP50Ms > 0 && writeP50Ms >= arrivalP50Ms)
-      assert.ok((heldMs ?? 0) > 0)
+    const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-bench-test-'))
+    try {
+      const command = join(folder, 'kube-proxy')
+      writeFileSync(command, '#!/bin/sh\necho no such mode; exit 3\n', { mode: 0o755 })
+      const outcome = await outcomeOf({ program: 'kube-proxy', command })
+      assert.ok(
+        'failure' in outcome && /the program ended:\nno such mode/.test(outcome.failure),
+        JSON.stringify(outcome),
+      )
+    } finally {
+      rmSync(folder, { recursive: true })
     }
-    assert.ok((fairness?.[1]?.workMs ?? 0) > 0)
+  })
+
+  it('counts the messages of a change, and watches the event loop', async () => {
+    const { messagesPerChange, datagramsPerChange, eventLoopMaxMs } = await measured({ phases: ['inside'] })
+    // The endpoint is added and the one before gets weight 0; then its connections are asked for, and it is removed.
+    assert.equal(messagesPerChange, 4)
+    assert.ok(number(datagramsPerChange) > 0)
+    assert.ok(number(eventLoopMaxMs) > 0)
   })
 })
 
@@ -232,38 +223,6 @@ describe('IptablesTable', needs('iptables-nft'), () => {
       assert.equal(await table.rulesBefore(expected), 0)
       await assert.rejects(table.rulesBefore({ ...expected, port: 'bench-0/service-1:http' }), /no rule of bench-0/)
       assert.equal(await table.isThere({ ...expected, endpoints: new Set() }), false)
-    } finally {
-      table.close()
-    }
-  })
-})
-
-describe('NftablesTable', needs('nft'), () => {
-  // The first 8 letters of base32 of the SHA-256 of 'bench-0/service-0/tcp/http'. kube-proxy 1.36.3 writes these rules.
-  const SERVICE = 'service-CHHDSWVX-bench-0/service-0/tcp/http'
-  const expected: Expected = {
-    port: 'bench-0/service-0:http',
-    address: '10.96.0.10',
-    endpoints: new Set(['10.128.0.0:8080', '10.128.0.1:8080']),
-  }
-
-  it('finds a Service port when its chain leads to exactly its endpoints and the map of Services leads to it', async () => {
-    const table = new NftablesTable()
-    const add = (rules: string): Buffer =>
-      execFileSync('nft', ['-f', '-'], { input: `table ip kube-proxy {\n${rules}\n}\n` })
-    try {
-      assert.deepEqual(await table.missing([expected]), [expected])
-      add(`map service-ips { type ipv4_addr . inet_proto . inet_service : verdict; }
-chain ${SERVICE} { meta l4proto tcp dnat ip to numgen random mod 2 map { 0 : 10.128.0.0 . 8080, 1 : 10.128.0.1 . 8080 }; }`)
-      assert.equal(await table.isThere(expected), true)
-      assert.equal(await table.hasEndpoint(expected, '10.128.0.1:8080'), true)
-      assert.equal(await table.hasEndpoint(expected, '10.128.0.2:8080'), false)
-      assert.deepEqual(await table.missing([expected]), [expected])
-      add(
-        `map service-ips { type ipv4_addr . inet_proto . inet_service : verdict; elements = { 10.96.0.10 . tcp . 80 : goto ${SERVICE} } }`,
-      )
-      assert.deepEqual(await table.missing([expected]), [])
-      assert.equal(await table.isThere({ ...expected, endpoints: new Set(['10.128.0.0:8080']) }), false)
     } finally {
       table.close()
     }

@@ -25,7 +25,13 @@ const COMMAND = /(?:^[`\s]*|\bsudo | -- )(?:bin\/)?kube-ipvs(?:\.mjs)? +([^`\n]+
 /** A flag in backticks: `--once`, `--output json`. */
 const FLAG = /`--([a-z][\w-]*)/g
 /** Flags of other programs that the documents name. */
-const FLAGS_OF_OTHERS: readonly string[] = ['skip-phases', 'slope', 'experiment', 'run-service-proxy', 'random-fully']
+const FLAGS_OF_OTHERS: readonly string[] = [
+  'skip-phases',
+  'repeats',
+  'idle-seconds',
+  'run-service-proxy',
+  'random-fully',
+]
 const SCRIPT = /\bnpm run ([\w:]+)/g
 /** `SyncLoop.apply`, `minSyncPeriodMs()`: text in backticks that is a name and nothing else. */
 const NAME = /`([A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)*)(?:\(\))?`/g
@@ -122,7 +128,7 @@ test('the documents for users name only flags that exist', () => {
 
 test('the documents name only options of the bench that its help lists', () => {
   const options = DOCUMENTS.flatMap((document) => benchOptionsIn(read(document)))
-  assert.ok(options.includes('experiment') && options.includes('handover'))
+  assert.ok(options.includes('hostile') && options.includes('handover'))
   assert.deepEqual(
     options.filter((option) => option !== 'help' && !helpFor['bench']?.includes(`--${option}`)),
     [],
