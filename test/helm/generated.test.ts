@@ -4,7 +4,6 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { parse } from 'yaml'
 import { fromJSONSchema } from 'zod'
-import { dashboardText } from '../../dev/helm/dashboard.ts'
 import { withValuesTable } from '../../dev/helm/readme.ts'
 import { validationDataText } from '../../dev/helm/validation-data.ts'
 import { describedValues, undescribedPaths } from '../../dev/helm/values-file.ts'
@@ -68,8 +67,4 @@ test('values.schema.json accepts the values files and refuses unknown names and 
 test('the chart has the version of the program as its appVersion', () => {
   const { version } = JSON.parse(readFileSync(new URL('../../package.json', import.meta.url), 'utf8'))
   assert.equal(parse(read('Chart.yaml')).appVersion, version)
-})
-
-test('files/dashboard.json is made from the list of panels', () => {
-  isGenerated('files/dashboard.json', dashboardText())
 })

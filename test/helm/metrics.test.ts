@@ -3,7 +3,6 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { before, describe, it } from 'node:test'
 import { parse } from 'yaml'
-import { dashboardExpressions } from '../../dev/helm/dashboard.ts'
 import { metricsText } from '../../src/metrics/scrape.ts'
 import { everythingCounted } from '../support/counted.ts'
 import { labelsOf, parseMetrics } from '../support/metrics-text.ts'
@@ -108,12 +107,37 @@ describe('the alerts of the chart', () => {
   })
 })
 
+interface Panel {
+  readonly id: number
+  readonly type: 'row' | 'timeseries'
+  readonly title: string
+  readonly gridPos: { readonly x: number; readonly y: number; readonly w: number; readonly h: number }
+  readonly targets?: readonly { readonly expr: string }[]
+}
+
 describe('the dashboard of the chart', () => {
-  it('names only metrics and labels of the program', () => {
-    assert.ok(dashboardExpressions().length > 15)
-    for (const expression of dashboardExpressions()) {
-      const full = expression.replaceAll('JOB', 'job="$job", node=~"$node"')
-      assert.deepEqual(unknownNames(full), [], expression)
+  const { panels }: { panels: readonly Panel[] } = JSON.parse(file('helm/files/dashboard.json'))
+  const charts = panels.filter(({ type }) => type === 'timeseries')
+
+  it('names only metrics and labels of the program, of the chosen job and nodes', () => {
+    const expressions = charts.flatMap(({ targets = [] }) => targets.map(({ expr }) => expr))
+    assert.ok(expressions.length > 15)
+    for (const expression of expressions) {
+      assert.deepEqual(unknownNames(expression), [], expression)
+      for (const [, selector = ''] of expression.matchAll(/\{([^}]*)\}/g))
+        assert.ok(selector.startsWith('job="$job", node=~"$node"'), expression)
+    }
+  })
+
+  it('has panels with a query and an id each, which do not overlap', () => {
+    assert.equal(new Set(panels.map(({ id }) => id)).size, panels.length)
+    const cells = panels.flatMap(({ gridPos: { x, y, w, h } }) =>
+      Array.from({ length: w * h }, (_, index) => `${x + (index % w)},${y + Math.floor(index / w)}`),
+    )
+    assert.equal(new Set(cells).size, cells.length)
+    for (const { title, targets, gridPos } of charts) {
+      assert.ok((targets ?? []).length > 0, title)
+      assert.ok(gridPos.x + gridPos.w <= 24, title)
     }
   })
 })
