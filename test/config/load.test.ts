@@ -4,22 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { decodeConfigurationFile } from '../../src/config/file.ts'
-import {
-  checkConfiguration,
-  decodeConfiguration,
-  defaultConfiguration,
-  defaultDocument,
-  loadConfiguration,
-} from '../../src/config/load.ts'
-import {
-  type ConfigurationFlags,
-  completeModes,
-  configurationFromFlags,
-  nameError,
-  nodeName,
-  withFlagsForFile,
-} from '../../src/config/complete.ts'
-import { toV1alpha1, toYaml } from '../../src/config/write.ts'
+import { decodeConfiguration, defaultConfiguration, loadConfiguration } from '../../src/config/load.ts'
 
 const HEAD = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n'
 
@@ -124,33 +109,6 @@ test('loadConfiguration reports the line, the field and the probably intended na
   for (const [text, expected] of rows) assert.equal(firstProblem(text), expected, text)
 })
 
-test('a written configuration keeps the block kubeIPVS where the gate KubeProxyIPVS depends on it', () => {
-  const written = (block: string): boolean => {
-    const loaded = loadConfiguration(
-      `${HEAD}mode: ipvs\nkubeIPVS: ${block}\nfeatureGates: {KubeProxyIPVS: false}\n`,
-      'c.yaml',
-    )
-    assert.ok('configuration' in loaded)
-    const text = toYaml(toV1alpha1(loaded.configuration))
-    return 'configuration' in loadConfiguration(text, 'written.yaml')
-  }
-  assert.deepEqual(['{}', '{fallback: none}', '{drainDeadline: 5s}'].map(written), [true, true, true])
-  const ours = loadConfiguration(`${HEAD}mode: ipvs\nkubeIPVS: {}\n`, 'c.yaml')
-  assert.ok('configuration' in ours && !('kubeIPVS' in toV1alpha1(ours.configuration)))
-})
-
-test('a flag of kubeIPVS counts as its block for the gate KubeProxyIPVS, but not beside a file', () => {
-  const check = (flags: ConfigurationFlags): boolean =>
-    'configuration' in checkConfiguration(completeModes(configurationFromFlags(defaultDocument(), flags)), 'flags')
-  const off = { mode: 'ipvs', featureGates: { KubeProxyIPVS: false } }
-  assert.equal(check(off), false)
-  assert.equal(check({ ...off, 'kubeIPVS.fallback': 'none' }), true)
-  const decoded = decodeConfiguration(`${HEAD}mode: ipvs\nfeatureGates: {KubeProxyIPVS: false}\n`, 'c.yaml')
-  assert.ok('configuration' in decoded)
-  const beside = withFlagsForFile(decoded.configuration, { 'kubeIPVS.fallback': 'none' })
-  assert.ok('errors' in checkConfiguration(beside, 'c.yaml'))
-})
-
 test('loadConfiguration keeps the last of two values and drops unknown fields', () => {
   const result = loadConfiguration(`${HEAD}mode: iptables\nmode: ipvs\nipvs: {nope: 1, scheduler: sh}\n`, 'c.yaml')
   assert.ok('configuration' in result)
@@ -213,98 +171,6 @@ test('defaultConfiguration has the recorded defaults of ipvs mode', () => {
   const { ipvs, iptables, mode, healthzBindAddress, conntrack } = defaultConfiguration()
   assert.deepEqual([mode, ipvs.syncPeriodMs, ipvs.minSyncPeriodMs, iptables.syncPeriodMs], ['ipvs', 30_000, 0, 0])
   assert.deepEqual([healthzBindAddress, conntrack.tcpEstablishedTimeoutMs], ['0.0.0.0:10256', 86_400_000])
-})
-
-test('configurationFromFlags applies every flag, withFlagsForFile only some', () => {
-  const flags = configurationFromFlags(defaultDocument(), {
-    mode: 'ipvs',
-    'clientConnection.kubeconfig': '/k',
-    hostnameOverride: ' Node-A ',
-    'logging.verbosity': 3,
-    'kubeIPVS.allowedExternalIPs': [],
-    'kubeIPVS.maxFrontendsPerService': 5,
-    'kubeIPVS.maxRealServers': 100_000,
-  })
-  const { mode, clientConnection, hostnameOverride, logging, kubeIPVS, ipvs } = flags
-  assert.deepEqual(
-    [mode, clientConnection.kubeconfig, hostnameOverride, logging.verbosity, ipvs.minSyncPeriodMs],
-    ['ipvs', '/k', 'node-a', 3, 1_000],
-  )
-  assert.deepEqual(kubeIPVS, {
-    ...defaultDocument().kubeIPVS,
-    allowedExternalIPs: [],
-    maxFrontendsPerService: 5,
-    maxRealServers: 100_000,
-  })
-
-  const over = withFlagsForFile(flags, {
-    mode: 'iptables',
-    'clientConnection.kubeconfig': '/other',
-    'logging.format': 'json',
-    'kubeIPVS.drainDeadline': 5_000,
-  })
-  assert.deepEqual(
-    [over.mode, over.clientConnection.kubeconfig, over.logging.format, over.kubeIPVS.drainDeadlineMs],
-    ['ipvs', '/k', 'json', 5_000],
-  )
-  assert.equal(nodeName(over, 'Host'), 'node-a')
-  assert.equal(nodeName(defaultConfiguration(), ' Host\n'), 'host')
-})
-
-test('checkConfiguration refuses values of flags in the words of kube-proxy', () => {
-  assert.equal(nameError({ hostnameOverride: '  ' }), 'empty hostname-override is invalid')
-  const rows: readonly (readonly [flags: ConfigurationFlags, message: string])[] = [
-    [{ 'logging.format': 'xml' }, 'initialize logging: logging.format: Invalid value: "xml": Unsupported log format'],
-    [
-      { nodePortAddresses: ['primary', 'localhost', 'primary'] },
-      'failed validate: KubeProxyConfiguration.NodePortAddresses[2]: Duplicate value: "primary"',
-    ],
-    [
-      { nodePortAddresses: ['Localhost'] },
-      "failed validate: KubeProxyConfiguration.NodePortAddresses[0]: Invalid value: \"Localhost\": must be a valid CIDR or one of the keywords 'primary', 'localhost', 'all'",
-    ],
-    [
-      { featureGates: { NFTablesProxyMode: false, Nope: true } },
-      'failed complete: cannot set feature gate NFTablesProxyMode to false, feature is locked to true',
-    ],
-    [
-      { metricsPort: 0 },
-      'failed validate: KubeProxyConfiguration.MetricsBindAddress: Invalid value: "": must be IP:port',
-    ],
-  ]
-  for (const [flags, message] of rows) {
-    const result = checkConfiguration(completeModes(configurationFromFlags(defaultDocument(), flags)), 'flags')
-    assert.ok('errors' in result)
-    assert.equal(result.errors[0]?.message, message)
-  }
-})
-
-test('toV1alpha1 writes fields of kubeIPVS only when they differ from the default', () => {
-  const written = (text: string): unknown => {
-    const decoded = decodeConfiguration(HEAD + text, 'c.yaml')
-    assert.ok('configuration' in decoded)
-    assert.equal(decoded.lenient, undefined)
-    return toV1alpha1(decoded.configuration)['kubeIPVS']
-  }
-  assert.equal(written('mode: ipvs\n'), undefined)
-  assert.equal(written('kubeIPVS: {drainDeadline: 0s, serviceMetricsLimit: 100}\n'), undefined)
-  assert.deepEqual(written('kubeIPVS: {serviceAnnotations: false}\n'), { serviceAnnotations: false })
-  // An empty path is no default: it switches the socket off.
-  assert.deepEqual(written("kubeIPVS: {socket: ''}\n"), { socket: '' })
-  assert.equal(written('kubeIPVS: {socket: /run/kube-ipvs/kube-ipvs.sock}\n'), undefined)
-  assert.equal(written('kubeIPVS: {socket: null}\n'), undefined)
-  assert.equal(written('kubeIPVS: {serviceAnnotations: true}\n'), undefined)
-  assert.deepEqual(written('kubeIPVS: {serviceMetricsLimit: 0}\n'), { serviceMetricsLimit: 0 })
-  assert.equal(
-    written('kubeIPVS: {allowProtectedExternalIPs: false, maxFrontendsPerService: 10000, maxRealServers: 300000}\n'),
-    undefined,
-  )
-  const own = { allowProtectedExternalIPs: true, allowedLoadBalancerIPs: ['10.0.0.0/8'], maxFrontendsPerService: 5 }
-  assert.deepEqual(written(`kubeIPVS: ${JSON.stringify(own)}\n`), own)
-  assert.deepEqual(written('kubeIPVS: {drainDeadline: 90s, allowedExternalIPs: []}\n'), {
-    allowedExternalIPs: [],
-    drainDeadline: '1m30s',
-  })
 })
 
 test('decodeConfigurationFile reports a file that cannot be read', async () => {

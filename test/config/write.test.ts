@@ -1,9 +1,13 @@
-/** Texts as kube-proxy 1.37.2 writes them after a key: `winkernel.networkName` of `--write-config-to`. */
+/** A configuration as `--write-config-to` writes it: which fields, and texts as kube-proxy 1.37.2 writes them after a key. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { parseConfigurationDocument } from '../../src/config/document.ts'
-import { toYaml } from '../../src/config/write.ts'
+import { decodeConfiguration, loadConfiguration } from '../../src/config/load.ts'
+import { toV1alpha1, toYaml } from '../../src/config/write.ts'
 
+const HEAD = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n'
+
+/** Values of `winkernel.networkName`. */
 const ROWS: readonly (readonly [value: string, written: string])[] = [
   ['a: b', "'a: b'"],
   ['a #b', "'a #b'"],
@@ -93,4 +97,47 @@ test('parseConfigurationDocument reads back what toYaml writes', () => {
     assert.ok('value' in read, text)
     assert.deepEqual(read.value, expected, text)
   }
+})
+
+test('toV1alpha1 writes fields of kubeIPVS only when they differ from the default', () => {
+  const written = (text: string): unknown => {
+    const decoded = decodeConfiguration(HEAD + text, 'c.yaml')
+    assert.ok('configuration' in decoded)
+    assert.equal(decoded.lenient, undefined)
+    return toV1alpha1(decoded.configuration)['kubeIPVS']
+  }
+  assert.equal(written('mode: ipvs\n'), undefined)
+  assert.equal(written('kubeIPVS: {drainDeadline: 0s, serviceMetricsLimit: 100}\n'), undefined)
+  assert.deepEqual(written('kubeIPVS: {serviceAnnotations: false}\n'), { serviceAnnotations: false })
+  // An empty path is no default: it switches the socket off.
+  assert.deepEqual(written("kubeIPVS: {socket: ''}\n"), { socket: '' })
+  assert.equal(written('kubeIPVS: {socket: /run/kube-ipvs/kube-ipvs.sock}\n'), undefined)
+  assert.equal(written('kubeIPVS: {socket: null}\n'), undefined)
+  assert.equal(written('kubeIPVS: {serviceAnnotations: true}\n'), undefined)
+  assert.deepEqual(written('kubeIPVS: {serviceMetricsLimit: 0}\n'), { serviceMetricsLimit: 0 })
+  assert.equal(
+    written('kubeIPVS: {allowProtectedExternalIPs: false, maxFrontendsPerService: 10000, maxRealServers: 300000}\n'),
+    undefined,
+  )
+  const own = { allowProtectedExternalIPs: true, allowedLoadBalancerIPs: ['10.0.0.0/8'], maxFrontendsPerService: 5 }
+  assert.deepEqual(written(`kubeIPVS: ${JSON.stringify(own)}\n`), own)
+  assert.deepEqual(written('kubeIPVS: {drainDeadline: 90s, allowedExternalIPs: []}\n'), {
+    allowedExternalIPs: [],
+    drainDeadline: '1m30s',
+  })
+})
+
+test('a written configuration keeps the block kubeIPVS where the gate KubeProxyIPVS depends on it', () => {
+  const written = (block: string): boolean => {
+    const loaded = loadConfiguration(
+      `${HEAD}mode: ipvs\nkubeIPVS: ${block}\nfeatureGates: {KubeProxyIPVS: false}\n`,
+      'c.yaml',
+    )
+    assert.ok('configuration' in loaded)
+    const text = toYaml(toV1alpha1(loaded.configuration))
+    return 'configuration' in loadConfiguration(text, 'written.yaml')
+  }
+  assert.deepEqual(['{}', '{fallback: none}', '{drainDeadline: 5s}'].map(written), [true, true, true])
+  const ours = loadConfiguration(`${HEAD}mode: ipvs\nkubeIPVS: {}\n`, 'c.yaml')
+  assert.ok('configuration' in ours && !('kubeIPVS' in toV1alpha1(ours.configuration)))
 })
