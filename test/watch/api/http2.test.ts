@@ -1,89 +1,25 @@
-/** Requests over HTTP/2: how it is chosen, what shares a connection, and how a dead server is noticed. Over real sockets on loopback. */
+/** Requests over HTTP/2: how it is chosen, what shares a connection, and how answers end. Over real sockets on loopback. */
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
-import type { IncomingMessage, ServerResponse } from 'node:http'
-import { constants, createServer as createHttp2, type ServerHttp2Session, type ServerHttp2Stream } from 'node:http2'
-import { type AddressInfo, connect, createServer as createTcp, type Server, type Socket } from 'node:net'
-import { test, type TestContext } from 'node:test'
+import type { IncomingMessage } from 'node:http'
+import { constants, type ServerHttp2Stream } from 'node:http2'
+import { connect, createServer as createTcp, type Socket } from 'node:net'
+import { test } from 'node:test'
 import { createListener } from '../../../dev/api-server/listener.ts'
-import { ApiError } from '../../../src/watch/api/api-error.ts'
-import { HttpPool, type HttpPoolOptions } from '../../../src/watch/api/http-pool.ts'
-import type { HttpResponse } from '../../../src/watch/api/http-request.ts'
-import { Http2Connection } from '../../../src/watch/api/http2-connection.ts'
-import { issueCertificate, makeAuthority } from '../../support/certificate.ts'
 import { until } from '../../support/deadline.ts'
-import { openRelay } from '../../support/relay.ts'
-
-const NEVER = new AbortController().signal
-
-async function listen(t: TestContext, server: Server): Promise<number> {
-  const sockets = new Set<Socket>()
-  server.on('connection', (socket: Socket) => {
-    sockets.add(socket)
-    socket.on('close', () => sockets.delete(socket)).on('error', () => undefined)
-  })
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.after(() => {
-    for (const socket of sockets) socket.destroy()
-    server.close()
-  })
-  return (server.address() as AddressInfo).port // it listens on TCP
-}
-
-interface Peer {
-  readonly port: number
-  readonly connections: () => number
-  /** `1.1` or `2.0` of each request. */
-  readonly versions: string[]
-}
-
-type Answer = (request: IncomingMessage, response: ServerResponse) => void
-const echo: Answer = (request, response) => void response.end(`${request.method} ${request.url}`)
-
-async function serve(
-  t: TestContext,
-  options: {
-    readonly http2: boolean
-    readonly tls?: { readonly cert: string; readonly key: string }
-    readonly answer?: Answer
-  },
-): Promise<Peer> {
-  const { answer = echo, ...rest } = options
-  const versions: string[] = []
-  let connections = 0
-  const server = createListener({
-    ...rest,
-    answer: (request, response) => {
-      versions.push(request.httpVersion)
-      answer(request, response)
-    },
-  })
-  server.on('connection', () => connections++)
-  return { port: await listen(t, server), connections: () => connections, versions }
-}
-
-function poolFor(t: TestContext, server: string, options: Partial<HttpPoolOptions> = {}): HttpPool {
-  const pool = new HttpPool({ server: new URL(server), tls: {}, connectTimeoutMs: 30_000, ...options })
-  t.after(() => pool.close())
-  return pool
-}
-
-const get = (pool: HttpPool, path = '/x', signal = NEVER, headersTimeoutMs = 30_000): Promise<HttpResponse> =>
-  pool.request({ method: 'GET', path, headers: { 'user-agent': 'test' }, signal, headersTimeoutMs })
-
-async function textOf(response: HttpResponse): Promise<string> {
-  let text = ''
-  for await (const chunk of response) text += chunk
-  return text
-}
-
-const texts = (pool: HttpPool, ...paths: readonly string[]): Promise<string[]> =>
-  Promise.all(paths.map(async (path) => textOf(await get(pool, path))))
-
-const authority = makeAuthority('ca')
-const tls = issueCertificate(authority, 'server', '127.0.0.1')
-const trust = { tls: { ca: authority.cert } }
+import {
+  NEVER,
+  listen,
+  echo,
+  serve,
+  poolFor,
+  get,
+  textOf,
+  texts,
+  tls,
+  trust,
+  rawServer,
+  watchAnswer,
+} from './http2-peers.ts'
 
 for (const [what, scheme, secure] of [
   ['with TLS', 'https', { tls }],
@@ -201,28 +137,6 @@ test('HttpPool gives up a handshake that does not end', async (t) => {
   assert.ok(patient.isIdle)
 })
 
-/** A server of HTTP/2 alone, with what it sees of its sessions. */
-async function rawServer(t: TestContext, onStream: (stream: ServerHttp2Stream, path: string) => void) {
-  const sessions: ServerHttp2Session[] = []
-  let pings = 0
-  const server = createHttp2()
-  server.on('session', (session) => {
-    sessions.push(session)
-    session.on('ping', () => pings++).on('error', () => undefined)
-  })
-  server.on('stream', (stream, headers) => {
-    stream.on('error', () => undefined)
-    onStream(stream, String(headers[':path']))
-  })
-  return { port: await listen(t, server), sessions, pings: () => pings }
-}
-
-/** Answers with headers and one byte, and stays open. */
-const watchAnswer = (stream: ServerHttp2Stream): void => {
-  stream.respond({ ':status': 200 })
-  stream.write('x')
-}
-
 /** A frame (RFC 9113, 4.1). */
 function frame(type: number, flags: number, stream: number, payload: Buffer = Buffer.alloc(0)): Buffer {
   const header = Buffer.alloc(9)
@@ -315,146 +229,3 @@ test('HttpPool that is retired answers what it has begun, and closes then', asyn
   assert.equal(await text, 'xy')
   await until('the end', () => sessions[0]?.destroyed === true && pool.isIdle)
 })
-
-for (const [what, scheme, secure] of [
-  ['with TLS', 'https', { tls }],
-  ['without TLS', 'http', {}],
-] as const)
-  test(`HttpPool gives up a connection ${what} whose server is dead behind a load balancer, once for all requests`, async (t) => {
-    const watch: Answer = (request, response) => {
-      response.writeHead(200)
-      response.write('x')
-      if (request.url === '/short') response.end()
-    }
-    const peer = await serve(t, { http2: true, ...secure, answer: watch })
-    const balancer = await openRelay(t, () => peer.port)
-    const dead: number[] = []
-    const pool = poolFor(t, `${scheme}://127.0.0.1:${balancer.port}`, {
-      ...trust,
-      pingTimes: { silenceMs: 100, answerMs: 100 },
-      onDead: (_, requests) => dead.push(requests),
-    })
-    const answers = await Promise.all([get(pool), get(pool), get(pool)])
-    const ends = answers.map((response) => textOf(response).catch((error: unknown) => error))
-    balancer.cut()
-    for (const error of await Promise.all(ends)) {
-      assert.ok(error instanceof ApiError && error.code === 'api-dead', String(error))
-      assert.match(error.message, /^the connection is dead: nothing arrived for \d+ s, not even the answer to a ping$/)
-    }
-    assert.deepEqual(dead, [3])
-    assert.equal(await textOf(await get(pool, '/short')), 'x')
-    assert.equal(peer.connections(), 2)
-  })
-
-test('HttpPool keeps a silent connection as long as its server answers pings, and sends none beside data or without requests', async (t) => {
-  const streams: ServerHttp2Stream[] = []
-  const { port, sessions, pings } = await rawServer(t, (stream) => {
-    streams.push(stream)
-    watchAnswer(stream)
-  })
-  const dead: number[] = []
-  const pool = poolFor(t, `http://127.0.0.1:${port}`, {
-    pingTimes: { silenceMs: 200, answerMs: 20_000 },
-    onDead: (_, requests) => dead.push(requests),
-  })
-  const abort = new AbortController()
-  const watch = (await get(pool, '/', abort.signal))[Symbol.asyncIterator]()
-  await watch.next()
-  await until('pings', () => pings() >= 3)
-  // A second watch needs no more pings.
-  const beside = await get(pool)
-  void textOf(beside).catch(() => undefined)
-  // While data arrives there is none.
-  const flow = setInterval(() => streams[0]?.write('y'), 5)
-  for (let count = 0; count < 20; count++) await watch.next()
-  const before = pings()
-  for (let count = 0; count < 40; count++) await watch.next()
-  assert.ok(pings() <= before + 1, `${pings() - before} pings`)
-  clearInterval(flow)
-  assert.deepEqual([sessions.length, dead], [1, []])
-  // Nor when nothing is open.
-  abort.abort()
-  beside.destroy()
-  await until('the end', () => pool.isIdle)
-  await new Promise((resolve) => setTimeout(resolve, 300))
-  const rest = pings()
-  await new Promise((resolve) => setTimeout(resolve, 500))
-  assert.equal(pings(), rest)
-})
-
-test('HttpPool keeps a connection when the process stood still beyond the time for the answer to a ping', async (t) => {
-  const { port, pings } = await rawServer(t, watchAnswer)
-  const dead: number[] = []
-  const pool = poolFor(t, `http://127.0.0.1:${port}`, {
-    pingTimes: { silenceMs: 50, answerMs: 100 },
-    onDead: (_, requests) => dead.push(requests),
-  })
-  const watch = (await get(pool))[Symbol.asyncIterator]()
-  await watch.next()
-  // The server is in this process, so it stands still too, and answers afterwards.
-  setTimeout(() => {
-    for (const endMs = performance.now() + 1500; performance.now() < endMs; );
-  }, 55)
-  await until('pings after that', () => pings() >= 4)
-  assert.deepEqual(dead, [])
-})
-
-test('HttpPool sends nothing more over a connection on which a request got no answer, until the server has shown that it lives', async (t) => {
-  const streams: string[] = []
-  const answer: Answer = (request, response) => {
-    streams.push(request.url ?? '')
-    if (request.url !== '/slow') response.end('x')
-  }
-  const peer = await serve(t, { http2: true, answer })
-  const balancer = await openRelay(t, () => peer.port)
-  const pool = poolFor(t, `http://127.0.0.1:${balancer.port}`)
-  // A request that is slow by itself changes nothing.
-  await assert.rejects(get(pool, '/slow', NEVER, 50), { code: 'api-silent' })
-  await until('the answer to the ping', async () => {
-    const before = peer.connections()
-    await texts(pool, '/a')
-    return peer.connections() === before
-  })
-  const other = poolFor(t, `http://127.0.0.1:${balancer.port}`)
-  assert.deepEqual(await texts(other, '/a'), ['x'])
-  balancer.cut()
-  await assert.rejects(get(other, '/lost', NEVER, 50), { code: 'api-silent' })
-  assert.deepEqual(await texts(other, '/b'), ['x'])
-  assert.ok(!streams.includes('/lost'))
-})
-
-// Node emits 'connect' on a session that was destroyed meanwhile, and an error in a listener ends the process.
-test('Http2Connection may be closed at any moment, and then pings nobody', async (t) => {
-  const server = await serve(t, { http2: true })
-  const open = async (): Promise<Http2Connection> => {
-    const socket = connect(server.port, '127.0.0.1')
-    await once(socket, 'connect')
-    return new Http2Connection(socket, {
-      origin: `http://127.0.0.1:${server.port}`,
-      times: { silenceMs: 5, answerMs: 1000 },
-    })
-  }
-  const uncaught = collectUncaught(t)
-  for (let turns = 0; turns < 6; turns++) {
-    const connection = await open()
-    for (let turn = 0; turn < turns; turn++) await (turn % 2 === 0 ? Promise.resolve() : new Promise(setImmediate))
-    connection.close()
-    connection.doubt()
-    await new Promise((resolve) => setTimeout(resolve, 10))
-    assert.ok(connection.isClosed && !connection.isUsable)
-  }
-  assert.deepEqual(uncaught, [])
-})
-
-/** Collects the errors that would end the process until the test ends, instead of its own listeners. */
-function collectUncaught(t: TestContext): Error[] {
-  const errors: Error[] = []
-  const before = process.listeners('uncaughtException')
-  process.removeAllListeners('uncaughtException')
-  process.on('uncaughtException', (error) => errors.push(error))
-  t.after(() => {
-    process.removeAllListeners('uncaughtException')
-    for (const listener of before) process.on('uncaughtException', listener)
-  })
-  return errors
-}
