@@ -1,0 +1,81 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { Status } from '../../src/cli/status.ts'
+import { verdictOf } from '../../src/cli/status-verdict.ts'
+import type { DaemonView } from '../../src/inspect/view.ts'
+import { DAEMON, IPVS_MODE, KNOWN, NO_MATCH, WRONG } from './known-status.ts'
+
+test('verdictOf says whether the node is fine, why not, and what it does not know', () => {
+  const two = [
+    { pid: 5, name: 'kube-ipvs' },
+    { pid: 6, name: 'kube-proxy' },
+  ]
+  const from = (change: Partial<DaemonView>): Status => ({ ...KNOWN, daemon: { ...DAEMON, ...change } })
+  const pass = { what: 'IPv6', endedSecondsAgo: 1, durationMs: 1, applied: 0, failed: 2, unreadable: 1 } as const
+  const rows: readonly (readonly [status: Status, fine: boolean | null, text: RegExp])[] = [
+    [KNOWN, true, /^$/],
+    [from({ problems: [WRONG], counts: { ...DAEMON.counts, problems: 3 } }), true, /^$/],
+    [
+      from({ health: { healthy: false, reason: 'a pass has not ended for 61 s', pending: [] } }),
+      false,
+      /^a pass has not ended/,
+    ],
+    [from({ awaiting: ['services', 'nodes'] }), false, /waits for the list of services, nodes$/],
+    [
+      from({ passes: [pass] }),
+      false,
+      /^2 operations of the last pass over the rules of IPv6 failed; 1 table of the kernel/,
+    ],
+    [
+      from({ room: { used: 90, limit: 100, leftOut: { services: 1, frontends: 3 } } }),
+      false,
+      /^the room for 100 real servers \(kubeIPVS\.maxRealServers\) does not suffice: 3 frontends of 1 Service left out$/,
+    ],
+    [from({ room: { used: 100, limit: 100, leftOut: { services: 0, frontends: 0 } } }), true, /^$/],
+    [from({ problems: [NO_MATCH] }), false, /^module xt_statistic: no\\x1b\[2Jmatch$/],
+    [
+      from({ problems: Array.from({ length: 5 }, () => NO_MATCH) }),
+      false,
+      /; 2 more problems of the node \(--problems\)$/,
+    ],
+    [
+      from({ mode: 'iptables', fallback: { reason: 'ipvs-missing', message: 'no IPVS', remedy: '' } }),
+      false,
+      /^it runs in iptables mode: no IPVS$/,
+    ],
+    [from({ mode: 'iptables' }), false, /^it still runs in iptables mode instead of ipvs mode$/],
+    [
+      { ...KNOWN, missing: { count: 5, keys: ['a', 'b', 'c', 'd', 'e'] } },
+      false,
+      /^the kernel lacks 5 addresses of Services: a, b, c and 2 more$/,
+    ],
+    [
+      { ...KNOWN, processes: two },
+      false,
+      /^2 proxies run and undo what the others write: "kube-ipvs" \(pid 5\), "kube-proxy"/,
+    ],
+    [{ ...KNOWN, device: null }, false, /^kube-ipvs0 does not exist/],
+    [{ ...KNOWN, device: null, localRoutes: ['10.96.0.1'] }, true, /^$/],
+    [IPVS_MODE, false, /^no proxy answers: /],
+    [
+      { ...IPVS_MODE, processes: two.slice(1) },
+      null,
+      /^no daemon answers, so health, problems and what is missing are unknown$/,
+    ],
+    [{ ...IPVS_MODE, proxy: { ...IPVS_MODE.proxy, answers: true } }, null, /are unknown$/],
+    [{ ...IPVS_MODE, daemonUnknown: { unknown: 'not-permitted', reason: 'only root' } }, null, /^only root, so /],
+    [{ ...IPVS_MODE, daemonUnknown: { unknown: 'other-format', reason: 'format 2' } }, null, /^format 2, so /],
+    [{ ...IPVS_MODE, daemonUnknown: { unknown: 'no-answer', reason: 'it hangs' } }, false, /^it hangs$/],
+  ]
+  for (const [status, fine, text] of rows) {
+    const verdict = verdictOf(status)
+    assert.equal(verdict.fine, fine, JSON.stringify(verdict))
+    assert.match(verdict.reasons.join('; '), text)
+  }
+  const counts = { ...DAEMON.counts, problems: 3, conflicts: 1, draining: 2 }
+  assert.deepEqual(verdictOf(from({ problems: [WRONG], counts })).notes, [
+    '3 problems with objects (--problems)',
+    '1 claim lost to another Service (--problems)',
+    '2 real servers draining (--draining)',
+  ])
+})
