@@ -6,8 +6,8 @@ import { describe, it, test } from 'node:test'
 import { CHECKS, diagnose, exitCodeOf } from '../../src/doctor/diagnose.ts'
 import { isUnmanaged } from '../../src/doctor/checks/network.ts'
 import { ROWS } from './check-rows.ts'
-import { type Changes, UNSEEN } from './foreign-rule-rows.ts'
 import { node, running } from './healthy-node.ts'
+import { type Changes, UNSEEN } from './rows/row.ts'
 
 describe('diagnose', () => {
   it('finds nothing on a node where all is well, and exits with 0', () => {

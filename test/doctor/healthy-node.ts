@@ -1,7 +1,7 @@
 /** The facts of a node where every check is content: tests change what they are about. */
 import type { RulesFact } from '../../src/doctor/rule-facts.ts'
 import type { ClusterFact, DaemonSetFact } from '../../src/doctor/cluster-facts.ts'
-import { FACTS_FORMAT, type NodeFacts, type Program } from '../../src/doctor/facts.ts'
+import { type DaemonFact, FACTS_FORMAT, type NodeFacts, type Program } from '../../src/doctor/facts.ts'
 
 export const CLEAN_RULES: RulesFact = {
   backEnd: 'nft',
@@ -140,3 +140,25 @@ export function clusterWith(changes: Partial<ClusterFact>): Pick<NodeFacts, 'clu
 export function daemonSet(name: string, image: string, desired = 3, selectsHere: boolean | null = null): DaemonSetFact {
   return { namespace: 'kube-system', name, images: [image], desired, selectsHere }
 }
+
+/** The daemon with some other facts. */
+export function daemon(changes: Partial<DaemonFact>): Pick<NodeFacts, 'daemon'> {
+  if ('unseen' in HEALTHY.daemon || HEALTHY.daemon.value === null) throw new Error('a healthy node has a daemon')
+  return { daemon: { value: { ...HEALTHY.daemon.value, ...changes } } }
+}
+
+/** Something that the kernel or the node lacks. */
+export function lack(
+  what: string,
+  module: string,
+  severity: 'fatal' | 'error' | 'warning' = 'error',
+): Pick<NodeFacts, 'lacks'> {
+  return { lacks: { value: [{ what, module, effect: 'something does not work', severity }] } }
+}
+
+/** eth0, and interfaces that differ from it. */
+export function links(...more: Partial<typeof ETH0>[]): Pick<NodeFacts, 'interfaces'> {
+  return { interfaces: { value: [ETH0, ...more.map((one) => ({ ...ETH0, ...one }))] } }
+}
+
+export const ROUTES = configured({ virtualAddresses: 'routes' })

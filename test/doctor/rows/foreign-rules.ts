@@ -1,13 +1,7 @@
 /** For the checks of rules of other programs: facts that trigger them and facts that do not. */
-import type { NodeFacts } from '../../src/doctor/facts.ts'
-import { configured } from './healthy-node.ts'
+import { configured } from '../healthy-node.ts'
+import { type Row, UNSEEN } from './row.ts'
 
-export type Changes = Partial<NodeFacts>
-type Expected = 'error' | 'warning' | 'note' | 'ok' | 'unknown'
-/** `text`: what the findings and their remedies say, a line each. */
-export type Row = readonly [id: string, changes: Changes, expected: Expected, text?: RegExp]
-
-export const UNSEEN = { unseen: 'Operation not permitted' }
 const NFT_RULE = {
   family: 'ip',
   table: 'filter',

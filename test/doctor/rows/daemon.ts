@@ -1,0 +1,91 @@
+/** For the checks of the daemon: facts that trigger them, with what they find, and facts that do not. */
+import { clusterWith, daemon, running } from '../healthy-node.ts'
+import { type Row, UNSEEN } from './row.ts'
+
+export const DAEMON_ROWS: readonly Row[] = [
+  ['daemon-health', {}, 'ok'],
+  [
+    'daemon-health',
+    daemon({ health: { healthy: false, reason: 'the Node is unknown' } }),
+    'error',
+    /says: the Node is unknown\.\n.*503/,
+  ],
+  ['daemon-health', daemon({ awaiting: ['services'] }), 'warning', /waits for the list of services/],
+  ['daemon-health', daemon({ mode: 'iptables' }), 'warning', /still runs in iptables mode instead of ipvs mode/],
+  [
+    'daemon-health',
+    daemon({ mode: 'iptables', fallback: { message: 'no IPVS', remedy: 'modprobe ip_vs' } }),
+    'warning',
+    /runs in iptables mode: no IPVS\.[^]*# modprobe ip_vs/,
+  ],
+  [
+    'daemon-health',
+    daemon({ passes: [{ what: 'IPv6', failed: 1, unreadable: 0 }] }),
+    'error',
+    /1 operation .*rules of IPv6/,
+  ],
+  [
+    'daemon-health',
+    daemon({ passes: [{ what: 'tables', failed: 0, unreadable: 2 }] }),
+    'error',
+    /2 tables of the kernel/,
+  ],
+  [
+    'daemon-health',
+    daemon({
+      problems: [{ code: 'a', about: 'node', subject: 'kube-ipvs0', field: null, message: 'is no dummy' }],
+      problemCount: 1,
+    }),
+    'error',
+    /kube-ipvs0: is no dummy/,
+  ],
+  [
+    'daemon-health',
+    daemon({
+      problems: [
+        { code: 'a', about: 'object', subject: 'service demo/web', field: 'spec', message: 'is wrong' },
+        { code: 'a', about: 'setting', subject: 'sysctl net.x', field: null, message: 'is read-only' },
+      ],
+      problemCount: 9,
+    }),
+    'note',
+    /8 problems with objects[^]*could not write 1 setting/,
+  ],
+  [
+    'daemon-health',
+    { daemon: { unseen: 'no' }, daemonSilence: 'it does not answer within 10 s' },
+    'warning',
+    /does not answer within 10 s/,
+  ],
+  [
+    'daemon-health',
+    daemon({ room: { limit: 5000, leftOut: { services: 2, frontends: 1 } } }),
+    'warning',
+    /room for 5000 real servers \(kubeIPVS\.maxRealServers\) does not suffice: 1 frontend of 2 Services left out/,
+  ],
+  ['daemon-health', daemon({ room: null }), 'ok'],
+  ['daemon-health', { daemon: { unseen: 'Permission denied' } }, 'unknown'],
+  ['daemon-health', { daemon: { value: null }, runningMode: null }, 'warning', /no proxy answers/],
+  ['daemon-health', { daemon: { value: null }, runningMode: null, ipvs: { value: null } }, 'ok'],
+  ['daemon-health', { daemon: { value: null }, runningMode: null, hiddenProcesses: 'hidepid' }, 'ok'],
+  ['daemon-health', { daemon: { value: null }, runningMode: null, ...running('kube-proxy') }, 'ok'],
+  ['daemon-health', { daemon: { value: null } }, 'ok'],
+  ['node-name', {}, 'ok'],
+  [
+    'node-name',
+    clusterWith({ node: { value: { isThere: false, similar: ['node7.example.internal', '$(reboot)'] } } }),
+    'error',
+    /no Node "node7"; this host may be "node7\.example\.internal"\.[^]*\n--hostname-override=node7\.example\.internal\n/,
+  ],
+  ['node-name', clusterWith({ node: { value: { isThere: false, similar: [] } } }), 'error', /no Node "node7"\.\n/],
+  ['node-name', clusterWith({ node: UNSEEN }), 'unknown'],
+  ['node-name', { cluster: UNSEEN }, 'unknown'],
+  [
+    'node-name',
+    { cluster: UNSEEN, ...daemon({ knowsNode: false, health: { healthy: false, reason: 'the Node is unknown' } }) },
+    'error',
+    /does not know its Node "node7"/,
+  ],
+  // Manifests need no Node.
+  ['node-name', { cluster: UNSEEN, ...daemon({ knowsNode: false }) }, 'unknown'],
+]

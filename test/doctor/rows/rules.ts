@@ -1,0 +1,92 @@
+/** For the checks of rules, and of full tables: facts that trigger them, with what they find, and facts that do not. */
+import type { IpvsTableFact } from '../../../src/doctor/facts.ts'
+import { CLEAN_RULES, configured, running } from '../healthy-node.ts'
+import { type Changes, type Row, UNSEEN } from './row.ts'
+
+const filter = (chain: 'INPUT' | 'FORWARD', policy: string, ...rules: string[]) => ({
+  ...CLEAN_RULES,
+  builtIn: [{ chain, policy, rules }],
+})
+
+const table = (changes: Partial<IpvsTableFact>): Changes => ({
+  ipvsTable: {
+    value: { connections: 900, buckets: 4096, bits: 12, largestBits: 12, max: 1_073_741_824, ...changes },
+  },
+})
+
+export const RULES_ROWS: readonly Row[] = [
+  [
+    'drops-before',
+    { rules: { value: [filter('FORWARD', 'ACCEPT', '-s 10.0.0.0/8 -j DROP', '-j KUBE-FORWARD')] } },
+    'warning',
+    /"-s 10\.0\.0\.0\/8 -j DROP"/,
+  ],
+  [
+    'drops-before',
+    {
+      rules: {
+        value: [filter('INPUT', 'ACCEPT', '-j REJECT --reject-with icmp-host-prohibited', '-j KUBE-IPVS-FILTER')],
+      },
+    },
+    'warning',
+  ],
+  ['drops-before', { rules: { value: [filter('FORWARD', 'ACCEPT', '-j KUBE-FORWARD', '-j DROP')] } }, 'ok'],
+  [
+    'drops-before',
+    { rules: { value: [filter('FORWARD', 'ACCEPT', '-m conntrack --ctstate INVALID -j DROP', '-j KUBE-FORWARD')] } },
+    'ok',
+  ],
+  ['drops-before', { rules: { value: [filter('FORWARD', 'ACCEPT', '-j DROP')] } }, 'ok'],
+  [
+    'forward-policy',
+    { rules: { value: [filter('FORWARD', 'DROP', '-j DOCKER-USER')] } },
+    'warning',
+    /iptables-nft -P FORWARD ACCEPT/,
+  ],
+  ['forward-policy', { rules: { value: [filter('FORWARD', 'DROP', '-s 10.244.0.0/16 -j ACCEPT')] } }, 'ok'],
+  ['forward-policy', { rules: { value: [{ ...filter('FORWARD', 'DROP'), otherChains: ['cali'] }] } }, 'ok'],
+  [
+    'nft-policies',
+    { nftChains: { value: [{ family: 'inet', table: 'filter', chain: 'input', hook: 'input', policy: 'drop' }] } },
+    'warning',
+    /"inet filter input"/,
+  ],
+  [
+    'nft-policies',
+    { nftChains: { value: [{ family: 'inet', table: 'filter', chain: 'input', hook: 'input', policy: 'accept' }] } },
+    'ok',
+  ],
+  ['nft-policies', running('firewalld'), 'warning', /firewall-cmd --reload/],
+  ['conntrack-full', { conntrack: { value: { count: 200_000, max: 262_144 } } }, 'warning', /nf_conntrack_max=524288/],
+  ['conntrack-full', { conntrack: { value: { count: 262_144, max: 262_144 } } }, 'error', /100 %/],
+  ['conntrack-full', { conntrack: { value: { count: 5, max: 0 } } }, 'ok'],
+  ['conntrack-full', { conntrack: UNSEEN }, 'unknown'],
+  [
+    'ipvs-connections',
+    table({ connections: 8000, max: 10_000 }),
+    'warning',
+    /8000 of at most 10000 connections \(80 %\)\.\n.*drops.*\nsysctl -w net\.ipv4\.vs\.conn_max=131072\n.*sysctl\.d.*\nnet\.ipv4\.vs\.conn_max = 131072$/,
+  ],
+  ['ipvs-connections', table({ connections: 10_000, max: 10_000 }), 'error', /100 %/],
+  ['ipvs-connections', table({ connections: 0, max: 0 }), 'error', /0 of at most 0/],
+  ['ipvs-connections', table({ connections: 10_000, max: null }), 'ok'],
+  [
+    'ipvs-connections',
+    table({ connections: 60_000 }),
+    'warning',
+    /60000 connections in 4096 lists, 15 in each\.\n[^]*modprobe\.d[^]*options ip_vs conn_tab_bits=17\n.*ip_vs\.conn_tab_bits=17$/,
+  ],
+  ['ipvs-connections', table({ connections: 60_000, largestBits: 20 }), 'warning', /sysctl -w .*conn_lfactor=-4$/],
+  ['ipvs-connections', table({ connections: 0, buckets: 0, bits: 0 }), 'ok'],
+  ['ipvs-connections', { ipvsTable: { value: null } }, 'ok'],
+  ['ipvs-connections', { ipvsTable: UNSEEN }, 'unknown'],
+  ['ipvs-connections', { ...configured({ mode: 'iptables' }), ipvsTable: UNSEEN }, 'ok'],
+  [
+    'idle-timeout',
+    { ipvs: { value: { virtualServers: 0, sctpServers: 0, tcpTimeoutSeconds: 900 } } },
+    'note',
+    /tcpTimeout: 7320s/,
+  ],
+  ['idle-timeout', { ipvs: { value: null } }, 'ok'],
+  ['idle-timeout', { ipvs: UNSEEN }, 'unknown'],
+]
