@@ -20,10 +20,12 @@ export interface Printed {
 }
 
 export interface BackEndUse {
+  /** kubelet has its chains in it. */
   hasKubelet: boolean
   rules: number
 }
 
+/** Of a back end that nobody asked. */
 export const NOT_PRINTED: Printed = { saved: {}, use: { hasKubelet: false, rules: 0 } }
 /** The first one has the chains of kubelet. */
 const TABLES = ['mangle', 'nat', 'filter']
@@ -34,7 +36,7 @@ export interface PrintOptions {
   readonly run?: RunProgram
 }
 
-/** A failure is ignored: another table, the other back end or family may still show what is in use. */
+/** Asks the programs of a back end. A failure is ignored: another table, the other back end or family may still show what is in use. */
 export async function printBackEnd(
   options: PrintOptions,
   programs: FoundPrograms['plain'],

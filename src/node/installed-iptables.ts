@@ -24,6 +24,7 @@ export type FoundPrograms = Readonly<
 
 const STEM: Readonly<Record<IpFamily, string>> = { IPv4: 'iptables', IPv6: 'ip6tables' }
 
+/** A save without its restore, or the reverse, counts as none. */
 export function findPrograms(families: readonly IpFamily[], folders: readonly string[]): FoundPrograms {
   const found: Record<keyof FoundPrograms, { [family in IpFamily]?: FamilyPrograms }> = {
     plain: {},
