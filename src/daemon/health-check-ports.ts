@@ -2,6 +2,7 @@
  * Health check ports of Services, joined to frontends, passes and node addresses. The answer of a port follows the kernel, so it
  * changes after the pass that applied the change.
  */
+import { type Part, TABLES } from '../sync/part.ts'
 import { HealthChecks, type HealthChecksListener, type ListenAddresses } from '../serve/health-checks.ts'
 import type { ProblemLog } from '../serve/problem-log.ts'
 import { WantedHealthChecks } from '../serve/wanted-health-checks.ts'
@@ -69,9 +70,9 @@ export class HealthCheckPorts {
   }
 
   /** A pass has ended: the kernel has the frontends that were reported before it. The first one over the tables was over everything. */
-  passed(what: 'tables' | IpFamily): void {
+  passed({ name }: Part): void {
     if (this.#isReady) this.#checks.update(this.#wanted.changes())
-    else if (what === 'tables') {
+    else if (name === TABLES.name) {
       this.#isReady = true
       this.#checks.takeOver(this.#listener, this.#addresses, this.#wanted.changes())
     }

@@ -2,12 +2,13 @@
  * What passes did: failures, repairs and conflicts as log lines, the last ones, and totals. One pass can fail or repair thousands of keys, so the
  * number of lines is limited.
  */
+import { familyOfChains } from '../iptables/diff.ts'
 import type { DesiredFrontends } from '../sync/desired-frontends.ts'
 import { CONTESTED_REPAIRS } from '../sync/key-history.ts'
+import type { Part } from '../sync/part.ts'
 import type { PassReport } from '../sync/reconciler.ts'
 import type { Clock } from '../values/clock.ts'
 import type { Log } from '../values/log.ts'
-import type { IpFamily } from '../values/protocol.ts'
 
 export interface PassLogOptions {
   readonly log: Log
@@ -15,7 +16,7 @@ export interface PassLogOptions {
   readonly now: Clock
 }
 
-/** The last pass over the tables of the mode, or over the rules of a family. */
+/** The last pass over a part. */
 export interface LastPass {
   readonly endedMs: number
   readonly durationMs: number
@@ -25,29 +26,27 @@ export interface LastPass {
   readonly unreadable: number
 }
 
-/** Names of the tables of rules. */
-const CHAINS = /^chains-(IPv[46])$/
 /** One pass logs at most this many failures, as many repairs and as many conflicts. */
 const LINES = 20
 
 export class PassLog {
-  /** The last pass over each part that had one. */
-  readonly last = new Map<'tables' | IpFamily, LastPass>()
+  /** The last pass over each part that had one, by its name. */
+  readonly last = new Map<string, LastPass>()
   readonly #options: PassLogOptions
 
   constructor(options: PassLogOptions) {
     this.#options = options
   }
 
-  passed(what: 'tables' | IpFamily, report: PassReport, durationMs: number): void {
+  passed({ name }: Part, report: PassReport, durationMs: number): void {
     const { log, now } = this.#options
     const { failures, unreadable, applied } = report
     const counts = { applied, failed: failures.length, unreadable: unreadable.length }
-    this.last.set(what, { endedMs: now(), durationMs, ...counts })
+    this.last.set(name, { endedMs: now(), durationMs, ...counts })
     // What another program keeps changing is reported once, by Rivals.
     const repairs = report.repairs.filter(({ times }) => times < CONTESTED_REPAIRS)
     for (const { error, command, ...failure } of failures.slice(0, LINES)) {
-      const ipFamily = CHAINS.exec(failure.table)?.[1]
+      const ipFamily = familyOfChains(failure.table)
       if (ipFamily !== undefined) {
         log.error('Failed to execute iptables-restore', {
           error: error.message,

@@ -1,4 +1,6 @@
 /** Assembles a proxy from mode, node, frontends, reports, loop and readiness: `assembleProxy` decides who receives what, and in which order. */
+import { type Part, TABLES } from '../sync/part.ts'
+import { isAnyPending } from '../modes/mode.ts'
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { problemOfService, fellBack } from '../events/event-objects.ts'
 import type { Events } from '../events/event-recorder.ts'
@@ -13,7 +15,6 @@ import { DesiredFrontends } from '../sync/desired-frontends.ts'
 import { SyncLoop } from '../sync/loop.ts'
 import type { PassReport } from '../sync/reconciler.ts'
 import type { Log } from '../values/log.ts'
-import type { IpFamily } from '../values/protocol.ts'
 import type { ObjectSink, Source } from '../watch/source.ts'
 import { FollowedNodeLabels, type OpenNodeLabels } from './followed-node-labels.ts'
 import { FollowedNode, frontendSettingsOf } from './followed-node.ts'
@@ -107,13 +108,13 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
   // Handled even when it rejects before the daemon waits for it.
   failure.promise.catch(() => undefined)
 
-  const passed = (what: 'tables' | IpFamily, report: PassReport, durationMs: number, isComplete: boolean): void => {
-    metrics.sync.passed(what, report, durationMs)
-    passLog.passed(what, report, durationMs)
+  const passed = (part: Part, report: PassReport, durationMs: number, isComplete: boolean): void => {
+    metrics.sync.passed(part, report, durationMs)
+    passLog.passed(part, report, durationMs)
     rivals.passed(report)
     // Health checks of Services answer with the health of the proxy, so that is first.
-    health.passed(what, report)
-    healthChecks.passed(what)
+    health.passed(part, report)
+    healthChecks.passed(part)
     flows.passed()
     options.passes?.add(report, isComplete)
     options.onWork?.()
@@ -170,10 +171,10 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
     tablesPassed: (report, durationMs) => {
       // First, because the mode may now allow removals, which makes it pending.
       mode.passed(report)
-      passed('tables', report, durationMs, !mode.isPending)
+      passed(TABLES, report, durationMs, !isAnyPending(mode.parts))
     },
-    rulesPassed: (report, durationMs, family) => {
-      passed(family, report, durationMs, false)
+    partPassed: (part, report, durationMs) => {
+      passed(part, report, durationMs, false)
       loop.resume()
     },
     // Rules are in place, so virtual servers that waited for them can be added. minSyncPeriod limits only changes.

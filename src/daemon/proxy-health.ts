@@ -2,10 +2,12 @@
  * The health of the proxy from the moment the process starts, as passes, rules, audits and the Node show it. Probes may ask before
  * the kernel is open and the Node is known; then the Node is not eligible, and the first pass is due.
  */
+import type { PendingPart } from '../modes/mode.ts'
 import type { TableHealth } from '../modes/table-health.ts'
 import type { HealthState } from '../serve/health-answers.ts'
 import { SyncHealth } from '../serve/sync-health.ts'
 import type { ObjectChange } from '../service/objects.ts'
+import { type Part, TABLES } from '../sync/part.ts'
 import type { PassReport } from '../sync/reconciler.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { Clock } from '../values/clock.ts'
@@ -27,8 +29,8 @@ export interface FollowedKernel {
   readonly families: readonly IpFamily[]
   /** The tables in their present state. */
   readonly tables: () => Iterable<TableHealth>
-  /** The loops that write rules, one a family. */
-  readonly rules: readonly { readonly family: IpFamily; readonly isPending: boolean }[]
+  /** What is written beside the passes. */
+  readonly parts: readonly PendingPart[]
 }
 
 /** Taint of a Node that the cluster autoscaler is about to delete: load balancers have to stop using the node first (KEP-3836). */
@@ -71,15 +73,16 @@ export class ProxyHealth {
     this.#sync.begin('pass')
   }
 
-  /** A pass has ended: over the tables of all families, or over the rules of one. */
-  passed(what: 'tables' | IpFamily, { unreadable }: PassReport): void {
-    if (what === 'tables') {
+  /** A pass over a part has ended. */
+  passed({ name, families }: Part, { unreadable }: PassReport): void {
+    const isTables = name === TABLES.name
+    if (isTables) {
       this.#sync.end('start')
       this.#sync.end('pass')
     }
     const isUnreadable = unreadable.length > 0
-    if (what === 'tables') this.#sync.set('reading tables', isUnreadable)
-    else this.#sync.set(`reading rules ${what}`, isUnreadable, [what])
+    if (isTables) this.#sync.set('reading tables', isUnreadable)
+    else this.#sync.set(`reading rules ${name}`, isUnreadable, families)
     this.#readRules()
     for (const table of this.#kernel?.tables() ?? []) this.#sync.set(table.what, table.wrong, table.families)
     this.#sync.markUpToDate()
@@ -108,7 +111,7 @@ export class ProxyHealth {
 
   /** A process that hangs reports nothing, so each probe reads this. */
   #readRules(): void {
-    for (const { family, isPending } of this.#kernel?.rules ?? [])
-      this.#sync.set(`rules ${family}`, isPending, [family])
+    for (const { name, families, isPending } of this.#kernel?.parts ?? [])
+      this.#sync.set(`rules ${name}`, isPending, families)
   }
 }

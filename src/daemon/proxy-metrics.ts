@@ -2,6 +2,7 @@
  * The metrics of the daemon joined to what a scrape reads: tables, connections, frontends. A scrape runs in the event loop of the
  * proxy, so reading what grows with the cluster may take no more than nanoseconds an item.
  */
+import { isAnyPending, type Mode } from '../modes/mode.ts'
 import { type Gate, knownGates } from '../config/known-gates.ts'
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { kernelRelease } from '../node/host.ts'
@@ -15,7 +16,6 @@ import type { DesiredFrontends } from '../sync/desired-frontends.ts'
 import type { FollowedNodeLabels } from './followed-node-labels.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { Fallback } from '../modes/fallback.ts'
-import type { Mode } from '../modes/mode.ts'
 import type { Clock } from '../values/clock.ts'
 import { VERSION } from '../values/well-known.ts'
 
@@ -23,7 +23,7 @@ export interface ProxyMetricsOptions {
   readonly configuration: Pick<KubeProxyConfiguration, 'featureGates' | 'kubeIPVS' | 'mode'>
   /** Why the mode is not the configured one. */
   readonly fallback?: Fallback | undefined
-  readonly mode: Pick<Mode, 'name' | 'families' | 'ruleLoops' | 'sources'>
+  readonly mode: Pick<Mode, 'name' | 'families' | 'parts' | 'sources'>
   readonly desired: DesiredFrontends
   readonly nodeLabels: Pick<FollowedNodeLabels, 'nodeCount'>
   readonly nodeName: string
@@ -40,7 +40,7 @@ export function proxyMetrics(options: ProxyMetricsOptions): Metrics {
   const rulesPending =
     sources.rules === undefined
       ? undefined
-      : (family: IpFamily): boolean => mode.ruleLoops.some((loop) => loop.family === family && loop.isPending)
+      : (family: IpFamily): boolean => isAnyPending(mode.parts.filter(({ families }) => families.includes(family)))
   return new Metrics({
     sync: new SyncCounts({ families: mode.families, wallMs: Date.now, rulesPending }),
     requests: options.requests ?? new RequestCounts(),

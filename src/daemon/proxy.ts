@@ -121,7 +121,7 @@ export class Proxy {
    */
   async start(from: SharedSource | Handover): Promise<void> {
     const { mode, node, nodeLabels, readiness, listener, health, healthChecks } = this.#parts
-    health.follow({ families: mode.families, tables: () => mode.tableHealth(), rules: mode.ruleLoops })
+    health.follow({ families: mode.families, tables: () => mode.tableHealth(), parts: mode.parts })
     this.#watched = mode.watch(this.#watch)
     await node.tryAddresses()
     readiness.start()

@@ -4,7 +4,7 @@
  */
 import { formatProblem, type Problem } from '../values/errors.ts'
 import { printable } from '../values/quote.ts'
-import type { PassPart, RoomView } from './view.ts'
+import type { RoomView } from './view.ts'
 
 /** The part of DaemonView that decides. */
 export interface ReasonedDaemon {
@@ -13,7 +13,7 @@ export interface ReasonedDaemon {
   readonly health: { readonly healthy: boolean; readonly reason: string | null }
   readonly awaiting: readonly string[]
   readonly fallback: { readonly message: string } | null
-  readonly passes: readonly { readonly what: PassPart; readonly failed: number; readonly unreadable: number }[]
+  readonly passes: readonly { readonly what: string; readonly failed: number; readonly unreadable: number }[]
   readonly problems: readonly Problem[]
   /** null, or absent: the daemon is older. */
   readonly room?: Pick<RoomView, 'limit' | 'leftOut'> | null
@@ -63,6 +63,6 @@ function noRoom({ limit, leftOut: { services, frontends } }: Pick<RoomView, 'lim
 
 const several = (number: number, what: string): string => `${number} ${what}${number === 1 ? '' : 's'}`
 
-function partName(what: PassPart): string {
+function partName(what: string): string {
   return what === 'tables' ? 'the tables' : `the rules of ${what}`
 }

@@ -37,11 +37,9 @@ export const VIEW_PATH = {
 /** The most frontends in one NamesPage. */
 export const MAX_PAGE = 2000
 
-/** Names of `PassView.what`: the tables of the mode, and the rules of each family. */
-export type PassPart = 'tables' | IpFamily
-
 export interface PassView {
-  readonly what: PassPart
+  /** `tables`, or the name of a family for its rules. */
+  readonly what: string
   /** Seconds since the last pass ended; null when none has. */
   readonly endedSecondsAgo: number | null
   readonly durationMs: number

@@ -2,8 +2,8 @@
  * The operations that turn one chain or jump into another, and the commands that they print as. Like kube-proxy we leave copies of a jump
  * as they are, so `sameItem` compares them and `diffIptables` does not; its place matters only where a rule in front of it takes packets.
  */
-import type { Direction, TableKind } from '../sync/table.ts'
-import type { IpFamily } from '../values/protocol.ts'
+import type { Direction, TableKind, TableName } from '../sync/table.ts'
+import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
 import { chainKey, isOnlyNew, jumpKey } from './layout.ts'
 import { UNREAD_RULE } from './rule-text.ts'
 import { canonicalRule, sameRule, sameRules, targetOf } from './rule-text.ts'
@@ -116,6 +116,14 @@ function chainCommands(before: readonly string[] | undefined, rules: readonly st
   return [...removed.map((rule) => `-D CHAIN ${rule}`), ...added]
 }
 
+/** Names of the tables, by family. */
+export const CHAIN_TABLES = { IPv4: 'chains-IPv4', IPv6: 'chains-IPv6' } as const
+
+/** The family of a table of chains; undefined for any other table. */
+export function familyOfChains(table: TableName): IpFamily | undefined {
+  return IP_FAMILIES.find((family) => CHAIN_TABLES[family] === table)
+}
+
 /**
  * The chains and jumps of one family. Keys: `nat KUBE-SERVICES` for a chain with all its rules, `nat OUTPUT KUBE-SERVICES` for a jump.
  * @param suffix of the program's name in commands, `-legacy`
@@ -127,7 +135,7 @@ export function chainKind(
   wanted = (desired: IptablesItem | undefined, _live: IptablesItem | undefined) => desired,
 ): TableKind<IptablesItem, IptablesOperation> {
   return {
-    name: `chains-${family}`,
+    name: CHAIN_TABLES[family],
     key: keyOf,
     diff: (_key, desired, live) => diffIptables(wanted(desired, live), live),
     equal: sameItem,

@@ -4,6 +4,7 @@
  * frontends without a local endpoint.
  * @impure
  */
+import { type Part, TABLES } from '../sync/part.ts'
 import type { Frontend, FrontendKey } from '../service/frontends.ts'
 import type { EndpointSlice, ObjectChange } from '../service/objects.ts'
 import type { PassReport } from '../sync/reconciler.ts'
@@ -129,9 +130,9 @@ export class SyncCounts {
     }
   }
 
-  /** Counts a finished pass over the tables, or over the rules of an IP family. */
-  passed(what: 'tables' | IpFamily, report: PassReport, durationMs: number): void {
-    if (what !== 'tables') this.#rulesPassed(what, report, durationMs)
+  /** Counts a finished pass over the tables, or over the rules of IP families. */
+  passed({ name, families }: Part, report: PassReport, durationMs: number): void {
+    if (name !== TABLES.name) for (const family of families) this.#rulesPassed(family, report, durationMs)
     else if (this.#rulesPending === undefined) this.#tablesPassed(report, durationMs)
     else this.#renderedRules(this.#rulesPending)
   }

@@ -12,6 +12,7 @@ import type { Frontend } from '../service/frontends.ts'
 import type { NodePortFrontends } from '../service/contribution.ts'
 import type { NodeContext } from '../service/node-context.ts'
 import type { Dataplane } from '../sync/loop.ts'
+import type { Part } from '../sync/part.ts'
 import type { PlanRow } from '../sync/plan.ts'
 import type { PassReport } from '../sync/reconciler.ts'
 import type { Problem } from '../values/errors.ts'
@@ -36,10 +37,19 @@ export interface ModeOptions {
   readonly listener: ModeListener
 }
 
+/** What a mode writes beside the passes, because a process may be slow or hang. */
+export interface PendingPart extends Part {
+  readonly isPending: boolean
+}
+
+export function isAnyPending(parts: readonly PendingPart[]): boolean {
+  return parts.some((part) => part.isPending)
+}
+
 /** What a mode reports, from `prepare` on. */
 export interface ModeListener {
-  /** A pass over the rules of a family has ended. */
-  rulesPassed(report: PassReport, durationMs: number, family: IpFamily): void
+  /** A pass over what is written beside the tables has ended. */
+  partPassed(part: Part, report: PassReport, durationMs: number): void
   /** A pass can add now what it had to postpone. */
   postponedReady(): void
   /** Stale flows of a family were removed, or some of them before a failure. */
@@ -86,10 +96,8 @@ export interface Mode {
   /** The same families, and why the others are not served. */
   readonly support: FamilySupport
   readonly rtnetlink: RtnetlinkConnection
-  /** The loops that write rules while passes run. */
-  readonly ruleLoops: readonly { readonly family: IpFamily; readonly isPending: boolean }[]
-  /** Whether rules are being written. */
-  readonly isPending: boolean
+  /** What is written beside the passes. */
+  readonly parts: readonly PendingPart[]
   /** The numbers that a scrape reads. */
   readonly sources: KernelSources
   /** The health of every table after the last pass. */

@@ -1,6 +1,7 @@
 /** Adds to the rows of a plan which Service needs each item: tables know only keys, and a mode knows what it wants for a Service. */
 import type { WantedObject } from '../explain/wanted-objects.ts'
 import { entryKey } from '../ipset/types.ts'
+import { CHAIN_TABLES } from '../iptables/diff.ts'
 import { chainKey } from '../iptables/layout.ts'
 import type { Frontend } from '../service/frontends.ts'
 import type { Claim } from '../sync/owned-map.ts'
@@ -39,7 +40,7 @@ function placeOf(object: WantedObject): string | undefined {
     case 'route':
       return `routes ${object.route.address}`
     case 'chain':
-      return `chains-${object.family} ${chainKey(object.table, object.chain)}`
+      return `${CHAIN_TABLES[object.family]} ${chainKey(object.table, object.chain)}`
     case 'rule':
       return undefined
   }

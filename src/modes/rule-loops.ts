@@ -4,12 +4,14 @@
  * in the kernel, so everything is read again after it.
  */
 import { Pacer } from '../sync/pacer.ts'
+import { rulesOf } from '../sync/part.ts'
 import { type PassReport, Reconciler, reconciled } from '../sync/reconciler.ts'
 import type { TableIo } from '../sync/table.ts'
 import { TableSync } from '../sync/table-sync.ts'
 import { MissingFeature } from '../values/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { Clock } from '../values/clock.ts'
+import type { PendingPart } from './mode.ts'
 
 /** The rules of one family. */
 export interface RuleTable<Item, Op> extends TableIo<Item, Op> {
@@ -21,10 +23,10 @@ export interface RuleTable<Item, Op> extends TableIo<Item, Op> {
   nextReadMs(): number | undefined
 }
 
-export interface RuleLoopOptions {
+export interface RuleLoopOptions<Item, Op> {
   readonly now: Clock
   /** Called after each pass; missing features do not count as failures. `isFull`: it read all rules first, or nothing was written before. */
-  readonly onPass: (report: PassReport, durationMs: number, family: IpFamily, isFull: boolean) => void
+  readonly onPass: (report: PassReport, durationMs: number, loop: RuleLoop<Item, Op>, isFull: boolean) => void
   /** The kernel turned out to lack a feature; the item was written without what needs it. */
   readonly onMissing: (error: MissingFeature) => void
   /** A pass failed for a reason that nothing foresaw; the loop retries. */
@@ -34,10 +36,12 @@ export interface RuleLoopOptions {
 /** The wait after such a failure. */
 const UNEXPECTED_RETRY_MS = 1000
 
-export class RuleLoop<Item, Op> {
+export class RuleLoop<Item, Op> implements PendingPart {
+  readonly name: string
+  readonly families: readonly IpFamily[]
   readonly sync: TableSync<Item, Op>
   readonly #table: RuleTable<Item, Op>
-  readonly #options: RuleLoopOptions
+  readonly #options: RuleLoopOptions<Item, Op>
   readonly #reconciler: Reconciler
   readonly #pacer: Pacer
   #mayRemove = false
@@ -47,9 +51,12 @@ export class RuleLoop<Item, Op> {
   #requested = 0
   #done = 0
 
-  constructor(table: RuleTable<Item, Op>, options: RuleLoopOptions) {
+  constructor(table: RuleTable<Item, Op>, options: RuleLoopOptions<Item, Op>) {
     this.#options = options
     this.#table = table
+    const { name, families } = rulesOf(table.family)
+    this.name = name
+    this.families = families
     this.sync = new TableSync(table)
     // One process for all additions and removals: in iptables mode these may be thousands of chains.
     this.#reconciler = new Reconciler([reconciled(this.sync, { atOnce: true })])
@@ -136,7 +143,7 @@ export class RuleLoop<Item, Op> {
       this.#done = requested
       const { applied, repairs, unreadable } = report
       if (applied > 0) this.#hasWritten = true
-      onPass({ applied, repairs, unreadable, failures }, now() - startedMs, this.family, isFull)
+      onPass({ applied, repairs, unreadable, failures }, now() - startedMs, this, isFull)
       const nextMs = this.#reconciler.nextDueMs()
       return unreadable.length > 0 ? nextMs : earlier(nextMs, this.#table.nextReadMs())
     } catch (error) {
@@ -156,7 +163,7 @@ function earlier(a: number | undefined, b: number | undefined): number | undefin
 export class RuleLoops<Item, Op> {
   readonly all: readonly RuleLoop<Item, Op>[]
 
-  constructor(tables: readonly RuleTable<Item, Op>[], options: RuleLoopOptions) {
+  constructor(tables: readonly RuleTable<Item, Op>[], options: RuleLoopOptions<Item, Op>) {
     this.all = tables.map((table) => new RuleLoop(table, options))
   }
 
@@ -180,11 +187,6 @@ export class RuleLoops<Item, Op> {
   /** From now on passes remove rules that nothing wants. */
   allowRemovals(): void {
     for (const loop of this.all) loop.allowRemovals()
-  }
-
-  /** Whether rules are being written. */
-  get isPending(): boolean {
-    return this.all.some((loop) => loop.isPending)
   }
 
   /** See `RuleLoop`. */

@@ -10,6 +10,7 @@ import { ApiServer } from '../../dev/api-server/server.ts'
 import { HealthCheckPorts } from '../../src/daemon/health-check-ports.ts'
 import { EventRecorder } from '../../src/events/event-recorder.ts'
 import { ProblemLog } from '../../src/serve/problem-log.ts'
+import { rulesOf, TABLES } from '../../src/sync/part.ts'
 import { ApiClient } from '../../src/watch/api/api-client.ts'
 import { until } from '../support/deadline.ts'
 import { frontendOf } from '../support/frontends.ts'
@@ -60,7 +61,7 @@ it('HealthCheckPorts records an Event for a taken port, retries it, and serves t
     ports.frontend(frontend.key, frontend)
   }
   ports.nodeChanged([{ interfaceName: 'lo', address: '127.0.0.1' }], { IPv4: '127.0.0.1' })
-  ports.passed('tables')
+  ports.passed(TABLES)
   const status = async (port: number): Promise<number> =>
     (await fetch(`http://127.0.0.1:${port}/`, { headers: { connection: 'close' } })).status
 
@@ -125,7 +126,7 @@ it('HealthCheckPorts of the next proxy take over the open ports, their connectio
   before.want('bb', dropped.port, 1)
   before.want('ccc', taken.port, 1)
   before.ports.nodeChanged([{ interfaceName: 'lo', address: '127.0.0.1' }], { IPv4: '127.0.0.1' })
-  before.ports.passed('tables')
+  before.ports.passed(TABLES)
   await until(
     'the ports are open',
     async () => (await status(kept.port)) === 200 && (await status(dropped.port)) === 200,
@@ -141,13 +142,13 @@ it('HealthCheckPorts of the next proxy take over the open ports, their connectio
   next.ports.adopt(checks)
   // The addresses of the node are not known at first, and rules may be written before the objects are known.
   next.ports.nodeChanged([], {})
-  next.ports.passed('IPv4')
+  next.ports.passed(rulesOf('IPv4'))
   assert.deepEqual([await status(kept.port), await status(dropped.port)], [200, 200])
   next.want('a', kept.port, 0)
   next.want('ccc', taken.port, 1)
   next.want('dddd', late.port, 1)
   assert.equal(await status(kept.port), 200)
-  next.ports.passed('tables')
+  next.ports.passed(TABLES)
   assert.deepEqual([await status(kept.port), await status(dropped.port)], [503, 'closed'])
   next.ports.nodeChanged([{ interfaceName: 'lo', address: '127.0.0.1' }], { IPv4: '127.0.0.1' })
   assert.equal(await status(kept.port), 503)

@@ -20,7 +20,7 @@ function world(more: object, failure?: Error) {
     log,
     now: () => 0,
     listener: {
-      rulesPassed: () => undefined,
+      partPassed: () => undefined,
       postponedReady: () => undefined,
       flowsRemoved: () => undefined,
       ipvsLost: () => undefined,

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { PassLog } from '../../src/daemon/pass-log.ts'
 import type { PassReport } from '../../src/sync/reconciler.ts'
+import { rulesOf, TABLES } from '../../src/sync/part.ts'
 import { recordingLog } from '../support/recording-log.ts'
 
 const QUIET: PassReport = { applied: 0, failures: [], repairs: [], unreadable: [] }
@@ -24,7 +25,7 @@ test('PassLog logs a failed restore with its rules and the message of kube-proxy
   const { log, passes } = passLog()
   const failed = { key: 'nat KUBE-SERVICES', attempts: 1, retryAtMs: 0, error: new Error('line 2 failed') }
   passes.passed(
-    'tables',
+    TABLES,
     {
       ...QUIET,
       failures: [
@@ -71,14 +72,14 @@ test('PassLog limits the lines of one pass', () => {
     error: new Error('x'),
     table: 'virtual-servers' as const,
   }
-  passes.passed('tables', { ...QUIET, failures: Array.from({ length: 5000 }, () => failure) }, 1)
+  passes.passed(TABLES, { ...QUIET, failures: Array.from({ length: 5000 }, () => failure) }, 1)
   assert.equal(log.lines.length, 21)
 })
 
 test('PassLog logs the first two repairs of a key and leaves later ones to the report about another writer', () => {
   const { log, passes } = passLog()
   for (const times of [1, 2, 3, 4])
-    passes.passed('tables', { ...QUIET, repairs: [{ table: 'addresses', key: 'k', commands: ['a', 'b'], times }] }, 1)
+    passes.passed(TABLES, { ...QUIET, repairs: [{ table: 'addresses', key: 'k', commands: ['a', 'b'], times }] }, 1)
   assert.deepEqual(
     log.lines.map(({ message, fields }) => [message, fields['times'], fields['commands']]),
     [1, 2].map((times) => ['Repaired a change that another program made', times, 'a; b']),
@@ -87,7 +88,7 @@ test('PassLog logs the first two repairs of a key and leaves later ones to the r
 
 test('PassLog logs some of many conflicts in one pass, and their number', () => {
   const { log, passes } = passLog(100)
-  passes.passed('tables', QUIET, 1)
+  passes.passed(TABLES, QUIET, 1)
   assert.equal(log.lines.length, 21)
   assert.deepEqual(log.lines[0]?.fields, { frontend: 'k0', winner: 'demo/a', loser: 'demo/b' })
   assert.deepEqual(log.lines.at(-1)?.fields, { conflicts: 10_000 })
@@ -95,9 +96,9 @@ test('PassLog logs some of many conflicts in one pass, and their number', () => 
 
 test('PassLog keeps the last pass over each part', () => {
   const { passes } = passLog()
-  passes.passed('tables', { ...QUIET, applied: 3 }, 1)
-  passes.passed('IPv6', QUIET, 7)
-  passes.passed('tables', { ...QUIET, applied: 2 }, 4)
+  passes.passed(TABLES, { ...QUIET, applied: 3 }, 1)
+  passes.passed(rulesOf('IPv6'), QUIET, 7)
+  passes.passed(TABLES, { ...QUIET, applied: 2 }, 4)
   const counts = { endedMs: 5, failed: 0, unreadable: 0 }
   assert.deepEqual(
     [...passes.last],

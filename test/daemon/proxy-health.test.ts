@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ProxyHealth } from '../../src/daemon/proxy-health.ts'
 import type { Node, ObjectChange } from '../../src/service/objects.ts'
+import { TABLES } from '../../src/sync/part.ts'
 import { node } from '../support/objects.ts'
 
 const NODE = node({ name: 'node0' })
@@ -51,11 +52,11 @@ test('ProxyHealth forgets the troubles of a kernel when another proxy starts, an
   const kernel = (wrong: boolean) => ({
     families: ['IPv4'] as const,
     tables: () => [{ what: 'virtual servers', families: ['IPv4'] as const, wrong }],
-    rules: [],
+    parts: [],
   })
   const done = { applied: 0, failures: [], repairs: [], unreadable: [] }
   health.follow(kernel(true))
-  health.passed('tables', done)
+  health.passed(TABLES, done)
   nowMs = 60_000
   assert.equal(health.isHealthy, false)
   health.follow(kernel(false))
@@ -64,6 +65,6 @@ test('ProxyHealth forgets the troubles of a kernel when another proxy starts, an
   assert.equal(health.isHealthy, true)
   nowMs = 120_000
   assert.equal(health.isHealthy, false)
-  health.passed('tables', done)
+  health.passed(TABLES, done)
   assert.equal(health.isHealthy, true)
 })

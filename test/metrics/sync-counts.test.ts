@@ -5,6 +5,7 @@ import { SyncCounts } from '../../src/metrics/sync-counts.ts'
 import type { EndpointSlice, ObjectChange, Service } from '../../src/service/objects.ts'
 import type { ServicePort } from '../../src/service/service-port.ts'
 import type { PassReport } from '../../src/sync/reconciler.ts'
+import { rulesOf, TABLES } from '../../src/sync/part.ts'
 import { endpointsAt, frontendOf } from '../support/frontends.ts'
 import { service, slice } from '../support/objects.ts'
 
@@ -34,7 +35,7 @@ class Bench {
 
   pass(report = GOOD, durationMs = 10): void {
     this.counts.beginPass()
-    this.counts.passed('tables', report, durationMs)
+    this.counts.passed(TABLES, report, durationMs)
   }
 
   get ipv4() {
@@ -77,7 +78,7 @@ describe('network programming latency', () => {
     bench.slice({ triggeredAtMs: START_MS + 2 })
     bench.counts.beginPass()
     bench.slice({ triggeredAtMs: START_MS + 3 })
-    bench.counts.passed('tables', GOOD, 1)
+    bench.counts.passed(TABLES, GOOD, 1)
     assert.equal(bench.ipv4.programmingSeconds.count, 2)
     bench.pass()
     assert.equal(bench.ipv4.programmingSeconds.count, 3)
@@ -153,16 +154,16 @@ describe('syncs', () => {
   it('of rules are counted if they wrote or failed; an IP family with failed rules is not synced', () => {
     const bench = new Bench()
     const { counts } = bench
-    counts.passed('IPv4', { ...GOOD, applied: 0 }, 5)
+    counts.passed(rulesOf('IPv4'), { ...GOOD, applied: 0 }, 5)
     assert.equal(bench.ipv4.syncSeconds.count, 0)
-    counts.passed('IPv4', FAILED, 5)
+    counts.passed(rulesOf('IPv4'), FAILED, 5)
     assert.deepEqual([bench.ipv4.syncSeconds.count, bench.ipv4.restoreFailures, counts.ruleFailures], [1, 1, 1])
     bench.wallMs += 5000
     bench.pass()
     assert.deepEqual([bench.ipv4.lastSyncedMs, bench.ipv6.lastSyncedMs], [START_MS, START_MS + 5000])
-    counts.passed('IPv4', UNREADABLE, 5)
+    counts.passed(rulesOf('IPv4'), UNREADABLE, 5)
     assert.deepEqual([bench.ipv4.restoreFailures, counts.ruleFailures], [1, 2])
-    counts.passed('IPv4', GOOD, 5)
+    counts.passed(rulesOf('IPv4'), GOOD, 5)
     assert.equal(bench.ipv4.lastSyncedMs, START_MS + 5000)
   })
 
@@ -259,18 +260,18 @@ describe('network programming latency in iptables mode', () => {
     counts.byFamily.IPv4.waitingTriggers.push(START_MS)
     counts.byFamily.IPv6.waitingTriggers.push(START_MS)
     counts.beginPass()
-    counts.passed('tables', { ...GOOD, applied: 0 }, 1)
+    counts.passed(TABLES, { ...GOOD, applied: 0 }, 1)
     assert.deepEqual(
       [counts.byFamily.IPv4.programmingSeconds.count, counts.byFamily.IPv6.programmingSeconds.count],
       [0, 1],
     )
     assert.equal(counts.byFamily.IPv4.syncSeconds.count, 0, 'rendering rules is no sync')
     wallMs += 2000
-    counts.passed('IPv4', FAILED, 5)
-    counts.passed('IPv4', GOOD, 5)
+    counts.passed(rulesOf('IPv4'), FAILED, 5)
+    counts.passed(rulesOf('IPv4'), GOOD, 5)
     assert.equal(counts.byFamily.IPv4.programmingSeconds.count, 0, 'rules are still pending')
     pending.IPv4 = false
-    counts.passed('IPv4', GOOD, 5)
+    counts.passed(rulesOf('IPv4'), GOOD, 5)
     assert.deepEqual(
       [counts.byFamily.IPv4.programmingSeconds.count, counts.byFamily.IPv4.programmingSeconds.sum],
       [1, 2],

@@ -7,6 +7,8 @@ import { answerHealth, formatTime, type HealthState } from '../../src/serve/heal
 import { SyncHealth } from '../../src/serve/sync-health.ts'
 import type { Node } from '../../src/service/objects.ts'
 import type { PassReport } from '../../src/sync/reconciler.ts'
+import type { PendingPart } from '../../src/modes/mode.ts'
+import { rulesOf, TABLES } from '../../src/sync/part.ts'
 import type { IpFamily } from '../../src/values/protocol.ts'
 import { node } from '../support/objects.ts'
 
@@ -148,8 +150,8 @@ describe('ProxyHealth', () => {
   function newHealth() {
     const time = { ms: 0 }
     const health = new ProxyHealth({ nodeName: 'node0', families: BOTH, syncPeriodMs: () => 50, now: () => time.ms })
-    const kernel = { tables: [] as TableHealth[], rules: [] as { family: IpFamily; isPending: boolean }[] }
-    health.follow({ families: BOTH, tables: () => kernel.tables, rules: kernel.rules })
+    const kernel = { tables: [] as TableHealth[], parts: [] as PendingPart[] }
+    health.follow({ families: BOTH, tables: () => kernel.tables, parts: kernel.parts })
     return { time, health, kernel }
   }
 
@@ -159,39 +161,39 @@ describe('ProxyHealth', () => {
     assert.equal(health.isHealthy, true)
     time.ms = 100
     assert.equal(health.isHealthy, false)
-    health.passed('IPv4', DONE)
+    health.passed(rulesOf('IPv4'), DONE)
     assert.equal(health.isHealthy, false)
-    health.passed('tables', DONE)
+    health.passed(TABLES, DONE)
     assert.equal(health.isHealthy, true)
   })
 
   it('reports the IP family whose rules cannot be read, although passes over the other one succeed', () => {
     const { time, health } = newHealth()
     const well = (): unknown => Array.from(health.state.families.values(), ({ healthy }) => healthy)
-    health.passed('tables', DONE)
-    health.passed('IPv6', UNREADABLE)
+    health.passed(TABLES, DONE)
+    health.passed(rulesOf('IPv6'), UNREADABLE)
     time.ms = 50
-    health.passed('IPv4', DONE)
-    health.passed('IPv6', UNREADABLE)
+    health.passed(rulesOf('IPv4'), DONE)
+    health.passed(rulesOf('IPv6'), UNREADABLE)
     time.ms = 100
     assert.deepEqual(well(), [true, false])
-    health.passed('IPv6', DONE)
+    health.passed(rulesOf('IPv6'), DONE)
     assert.deepEqual(well(), [true, true])
   })
 
   it('is unhealthy after a pass that does not end, unreadable tables, or hanging iptables', () => {
     const { time, health, kernel } = newHealth()
-    health.passed('tables', DONE)
+    health.passed(TABLES, DONE)
     health.passBegins()
     time.ms = 100
     assert.equal(health.isHealthy, false)
-    health.passed('tables', UNREADABLE)
+    health.passed(TABLES, UNREADABLE)
     assert.equal(health.isHealthy, true)
     time.ms = 200
-    health.passed('IPv4', DONE)
+    health.passed(rulesOf('IPv4'), DONE)
     assert.equal(health.isHealthy, false)
-    health.passed('tables', DONE)
-    kernel.rules.push({ family: 'IPv6', isPending: true })
+    health.passed(TABLES, DONE)
+    kernel.parts.push({ ...rulesOf('IPv6'), isPending: true })
     assert.equal(health.isHealthy, true)
     time.ms = 300
     assert.deepEqual(

@@ -7,6 +7,7 @@ import type { ScrapeInput } from '../../src/metrics/scrape.ts'
 import { ServiceTraffic } from '../../src/metrics/service-traffic.ts'
 import { SyncCounts } from '../../src/metrics/sync-counts.ts'
 import { noCounts } from '../../src/sync/table.ts'
+import { TABLES } from '../../src/sync/part.ts'
 import { service } from './objects.ts'
 
 /** Wall clock of the counts, in milliseconds since the epoch. */
@@ -19,7 +20,7 @@ export function everythingCounted(): ScrapeInput {
   const value = service({ clusterIps: { IPv4: '10.96.0.1', IPv6: 'fd00::1' } })
   sync.changed([{ kind: 'services', key: 'demo/web', value }], { slice: () => undefined })
   sync.beginPass()
-  sync.passed('tables', { applied: 1, failures: [], repairs: [], unreadable: [] }, 12)
+  sync.passed(TABLES, { applied: 1, failures: [], repairs: [], unreadable: [] }, 12)
   const requests = new RequestCounts()
   for (const method of ['GET', 'POST']) {
     requests.requested(method, '10.9.2.2:16444', 200, 20, method === 'GET' ? 0 : 201)

@@ -9,6 +9,7 @@ import { ROUTES } from '../../src/ipvs/route-diff.ts'
 import { ChosenSchedulers } from '../../src/modes/ipvs/chosen-schedulers.ts'
 import { IpvsDataplane } from '../../src/modes/ipvs/dataplane.ts'
 import { IptablesFirewall } from '../../src/modes/ipvs/iptables-firewall/firewall.ts'
+import { isAnyPending } from '../../src/modes/mode.ts'
 import { IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import type { IptablesChoice } from '../../src/node/iptables-choice.ts'
 import type { TableKind } from '../../src/sync/table.ts'
@@ -117,7 +118,7 @@ export class MemoryWorld {
       log: { ...silentLog, warn: report, error: report },
       now,
       listener: {
-        rulesPassed: ({ failures, unreadable }) => {
+        partPassed: (_, { failures, unreadable }) => {
           for (const { key, error } of failures) this.problems.push(`${key}: ${error.message}`)
           for (const { table, error } of unreadable) this.problems.push(`${table}: ${error.message}`)
         },
@@ -165,7 +166,7 @@ export class MemoryWorld {
 }
 
 export function writesRules({ firewall }: IpvsDataplane): boolean {
-  return firewall.parts.some(({ isPending }) => isPending)
+  return isAnyPending(firewall.parts)
 }
 
 /** Resolves when no rules are being written. */

@@ -6,6 +6,7 @@ import { ProxyHealth } from '../../src/daemon/proxy-health.ts'
 import type { TableHealth } from '../../src/modes/table-health.ts'
 import type { Node } from '../../src/service/objects.ts'
 import type { PassReport } from '../../src/sync/reconciler.ts'
+import { rulesOf, TABLES } from '../../src/sync/part.ts'
 import { IP_FAMILIES, type IpFamily } from '../../src/values/protocol.ts'
 import { node } from '../support/objects.ts'
 
@@ -21,7 +22,7 @@ class Story {
   constructor() {
     const now = (): number => this.#nowMs
     this.health = new ProxyHealth({ nodeName: 'node0', families: IP_FAMILIES, syncPeriodMs: () => SYNC_PERIOD_MS, now })
-    this.health.follow({ families: IP_FAMILIES, tables: () => this.#tables(), rules: [] })
+    this.health.follow({ families: IP_FAMILIES, tables: () => this.#tables(), parts: [] })
   }
 
   *#tables(): Generator<TableHealth> {
@@ -37,8 +38,8 @@ class Story {
 
   pass(): this {
     this.health.passBegins()
-    this.health.passed('IPv4', DONE)
-    this.health.passed('tables', DONE)
+    this.health.passed(rulesOf('IPv4'), DONE)
+    this.health.passed(TABLES, DONE)
     return this
   }
 

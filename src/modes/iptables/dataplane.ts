@@ -46,7 +46,7 @@ export interface IptablesDataplaneOptions {
   readonly onFlowsRemoved?: StaleFlowsOptions['onRemoved']
   readonly now: Clock
   /** Called after each pass over the rules of a family. */
-  readonly onPass: RuleLoopOptions['onPass']
+  readonly onPass: RuleLoopOptions<IptablesItem, IptablesOperation>['onPass']
   readonly onMissing: (error: MissingFeature) => void
   readonly onError: (error: unknown) => void
 }

@@ -80,13 +80,13 @@ export class IptablesMode implements Mode {
       conntrack: kernel.conntrack,
       onFlowsRemoved: listener.flowsRemoved,
       now,
-      onPass: (report, durationMs, family, full) => {
+      onPass: (report, durationMs, loop, full) => {
         const failed = report.failures.length > 0
-        this.#counts[family].passed({ full, changed: report.applied > 0, failed, durationMs })
+        this.#counts[loop.family].passed({ full, changed: report.applied > 0, failed, durationMs })
         this.#openLocalnetOnceGuarded()
         // A module may have been unloaded since the start.
         if (failed) void this.#askForMatches(this.#abort.signal)
-        listener.rulesPassed(report, durationMs, family)
+        listener.partPassed(loop, report, durationMs)
       },
       onMissing: ({ code, feature, remedy, message }) =>
         problems.report('iptables', feature, [{ code, about: 'node', subject: remedy, message }]),
@@ -110,7 +110,7 @@ export class IptablesMode implements Mode {
     return this.#kernel.rtnetlink
   }
 
-  get ruleLoops() {
+  get parts() {
     return this.dataplane.loops.all
   }
 
@@ -146,10 +146,6 @@ export class IptablesMode implements Mode {
 
   wantedObjects(frontends: readonly Frontend[]): Iterable<WantedObject> {
     return this.dataplane.wantedObjects(frontends)
-  }
-
-  get isPending(): boolean {
-    return this.dataplane.loops.isPending
   }
 
   nodeChanged({ context, addresses, podCidrs }: NodeView): void {

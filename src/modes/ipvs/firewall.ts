@@ -11,7 +11,7 @@ import type { AddressFrontend, FrontendKey } from '../../service/frontends.ts'
 import type { CpuBudget } from '../../sync/audit.ts'
 import type { Reconciled, Stage } from '../../sync/reconciler.ts'
 import type { IpFamily } from '../../values/protocol.ts'
-import type { ModeListener, ModeOptions, ModeWatch } from '../mode.ts'
+import type { ModeListener, ModeOptions, ModeWatch, PendingPart } from '../mode.ts'
 import type { ListedTable } from '../table-health.ts'
 
 /** `kubeIPVS.virtualAddresses`. */
@@ -29,12 +29,6 @@ export interface FirewallNode {
 export interface FirewallCheck {
   /** Back end of iptables where it has been chosen; else the check chooses it, which may start iptables-save. */
   readonly iptables?: Pick<IptablesChoice, 'mode' | 'unusable'>
-}
-
-/** What is written beside the passes, on its own. */
-export interface FirewallPart {
-  readonly family: IpFamily
-  readonly isPending: boolean
 }
 
 /** What metrics and health read. */
@@ -85,7 +79,8 @@ export interface Firewall {
   plan(): readonly Reconciled[]
   /** What is wanted for a frontend. */
   wantedObjects(key: FrontendKey): Iterable<WantedObject>
-  readonly parts: readonly FirewallPart[]
+  /** What it writes beside the passes. */
+  readonly parts: readonly PendingPart[]
   readonly sources: FirewallSources
   /** Begins to read the kernel, and reads its announcements until closed. */
   watch(onForeignWrite: ModeWatch['onForeignWrite']): { close(): void }
@@ -101,7 +96,7 @@ export interface FirewallOptions extends Pick<ModeOptions, 'nodeName' | 'log' | 
   readonly settings: KubeProxyConfiguration
   /** Whether a Service has this address; what is about a single other address takes no packets of Services. */
   readonly serves: (address: string) => boolean
-  readonly listener: Pick<ModeListener, 'rulesPassed' | 'postponedReady'>
+  readonly listener: Pick<ModeListener, 'partPassed' | 'postponedReady'>
 }
 
 /** The kernel as a firewall needs it. */

@@ -14,7 +14,14 @@ import { parseCidrs } from '../../values/cidr.ts'
 import { CodedError, type Problem } from '../../values/errors.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
 import { IPV6_OFF } from '../../node/kernel-settings.ts'
-import type { AuditObserver, Mode, ModeOptions, ModeWatch, NodeView } from '../mode.ts'
+import {
+  type AuditObserver,
+  isAnyPending,
+  type Mode,
+  type ModeOptions,
+  type ModeWatch,
+  type NodeView,
+} from '../mode.ts'
 import { settingLogger } from '../node-settings.ts'
 import type { TableHealth } from '../table-health.ts'
 import type { WantedObject } from '../../explain/wanted-objects.ts'
@@ -100,7 +107,7 @@ export class IpvsMode implements Mode {
     return this.#kernel.rtnetlink
   }
 
-  get ruleLoops() {
+  get parts() {
     return this.#firewall.parts
   }
 
@@ -118,10 +125,6 @@ export class IpvsMode implements Mode {
 
   wantedObjects(frontends: readonly Frontend[]): Iterable<WantedObject> {
     return this.dataplane.wantedObjects(frontends)
-  }
-
-  get isPending(): boolean {
-    return this.#firewall.parts.some((part) => part.isPending)
   }
 
   nodeChanged({ podCidrs, context }: NodeView): void {
@@ -183,7 +186,7 @@ export class IpvsMode implements Mode {
     this.#reportIpv6()
     this.#logUnknown()
     this.#checkLost([...report.failures, ...report.unreadable].map(({ error }) => error))
-    if (report.failures.length > 0 || report.unreadable.length > 0 || this.isPending) return
+    if (report.failures.length > 0 || report.unreadable.length > 0 || isAnyPending(this.parts)) return
     this.#firewall.allowRemovals()
     this.#leftovers ??= this.#removeLeftovers()
   }

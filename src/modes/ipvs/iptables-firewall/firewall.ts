@@ -29,7 +29,7 @@ import { TableSync } from '../../../sync/table-sync.ts'
 import type { MissingFeature } from '../../../values/errors.ts'
 import type { IpFamily } from '../../../values/protocol.ts'
 import type { RuleWatchOptions } from '../../announcements.ts'
-import type { ModeWatch } from '../../mode.ts'
+import type { ModeWatch, PendingPart } from '../../mode.ts'
 import { foreignRulesReporter } from '../../nft-access.ts'
 import { type RuleLoop, RuleLoops } from '../../rule-loops.ts'
 import type {
@@ -38,7 +38,6 @@ import type {
   FirewallAudit,
   FirewallNode,
   FirewallOptions,
-  FirewallPart,
   FirewallSources,
 } from '../firewall.ts'
 import { type RuleSettings, WantedRules } from './rules/wanted-rules.ts'
@@ -99,7 +98,7 @@ export class IptablesFirewall implements Firewall {
     this.#chains = tables.chains
     this.#loops = new RuleLoops(tables.chains, {
       now,
-      onPass: (report, durationMs, family) => this.#rulesPassed(report, durationMs, family),
+      onPass: (report, durationMs, loop) => this.#rulesPassed(report, durationMs, loop),
       onMissing: (error) => this.#doWithout(error),
       onError: (error) => log.error('Writing rules failed', { error }),
     })
@@ -190,7 +189,7 @@ export class IptablesFirewall implements Firewall {
     for (const { set, entry } of this.#wanted.of(frontend)) yield { kind: 'set-entry', frontend, set, entry }
   }
 
-  get parts(): readonly FirewallPart[] {
+  get parts(): readonly PendingPart[] {
     return this.#loops.all
   }
 
@@ -308,11 +307,10 @@ export class IptablesFirewall implements Firewall {
     if (leaving.delete(key)) this.#resize(set)
   }
 
-  #rulesPassed(report: PassReport, durationMs: number, family: IpFamily): void {
+  #rulesPassed(report: PassReport, durationMs: number, loop: Loop): void {
     const { listener } = this.#options
-    const loop = this.#loops.of(family)
-    if (this.#started && loop !== undefined) this.#admission.rules(loop.sync, family)
-    listener.rulesPassed(report, durationMs, family)
+    if (this.#started) this.#admission.rules(loop.sync, loop.family)
+    listener.partPassed(loop, report, durationMs)
     if (this.#admission.hasChanged) listener.postponedReady()
   }
 
