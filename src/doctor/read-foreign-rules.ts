@@ -4,8 +4,8 @@
  * @impure
  */
 import { askNetfilter } from '../../native/open.ts'
-import type { NftRule } from '../iptables/nft-rule.ts'
-import { isBesideIptables, listNftBaseChains, type NftBaseChain } from '../iptables/nft-chains.ts'
+import type { NftRule } from '../nftables/rule.ts'
+import { isBesideIptables, listNftBaseChains, type NftBaseChain } from '../nftables/chains.ts'
 import { type AllRules, IPTABLES_TABLES, readAllRules } from '../iptables/read-all-rules.ts'
 import { findRival, portsTaken, type RivalSearch } from '../iptables/rival-rules.ts'
 import { canonicalRule, targetOf } from '../iptables/rule-text.ts'

@@ -6,7 +6,7 @@
  */
 import { CodedError } from '../values/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'
-import type { NftRule } from './nft-rule.ts'
+import type { NftRule } from '../nftables/rule.ts'
 import { textOf } from './read-rules.ts'
 import { parsePolicies, parsePrinted, parseShown, type SavedTable } from './save-text.ts'
 import type { IptablesPrograms, NftAccess } from './types.ts'

@@ -7,7 +7,7 @@
 import { CodedError } from '../values/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { type ChainLayout, chainKey } from './layout.ts'
-import type { NftPlace, NftRule } from './nft-rule.ts'
+import type { NftPlace, NftRule } from '../nftables/rule.ts'
 import { canonicalRule, quoteWord, UNREAD_RULE } from './rule-text.ts'
 import { inPortions } from './portions.ts'
 import { saveLines } from './save-lines.ts'

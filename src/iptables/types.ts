@@ -5,7 +5,7 @@
  */
 import { CodedError, MissingFeature } from '../values/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'
-import type { NftChain, NftPlace, NftRule, NftRuleQuery } from './nft-rule.ts'
+import type { NftChain, NftPlace, NftRule, NftRuleQuery } from '../nftables/rule.ts'
 
 /** A rule in front of our jump. */
 export interface RivalRule {

@@ -5,7 +5,8 @@
  */
 import { openNetlinkGroups, openRtnetlinkEvents } from '../../native/open.ts'
 import type { ChainLayout } from '../iptables/layout.ts'
-import { NFNLGRP_NFTABLES, nftEvents, type WatchesAdditions } from '../iptables/nft-events.ts'
+import { concernsUs, type WatchesAdditions } from '../iptables/rule-changes.ts'
+import { NFNLGRP_NFTABLES, nftEvents } from '../nftables/events.ts'
 import {
   GENLGRP_CTRL,
   NETLINK_GENERIC,
@@ -211,8 +212,7 @@ export function watchRules(options: RuleWatchOptions): { close(): void } {
     const transport = openNetlinkGroups(NETLINK_NETFILTER, [NFNLGRP_NFTABLES])
     const opened = nftEvents(
       transport,
-      layout,
-      (portId) => iptables.isOwn(portId),
+      (change) => concernsUs(change, layout, options.watches) && !iptables.isOwn(change.portId),
       (event) => {
         switch (event.kind) {
           case 'changed':
@@ -224,7 +224,6 @@ export function watchRules(options: RuleWatchOptions): { close(): void } {
             return onFailed(event.cause)
         }
       },
-      options.watches,
     )
     opened.start()
     return opened

@@ -1,7 +1,7 @@
 /** Chooses the iptables programs of the back end that this node uses and that its kernel supports. Changes nothing. */
 import { requestModule } from '../../native/module-request.ts'
 import { askNetfilter } from '../../native/open.ts'
-import { everywhere, missingForNft } from '../iptables/nft-support.ts'
+import { everywhere, missingForNft } from '../nftables/support.ts'
 import { hasCapability } from '../node/capabilities.ts'
 import { chooseIptables, type IptablesChoice, otherIptables } from '../node/iptables-choice.ts'
 import type { IpFamily, UnusableFamilies } from '../values/protocol.ts'

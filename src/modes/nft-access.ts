@@ -1,6 +1,6 @@
 /** The tables of iptables-nft over nfnetlink. It is needed on few nodes, so each question has a connection of its own. */
 import { askNetfilter } from '../../native/open.ts'
-import { deleteNftRules, listNftChains, listNftRules, visitNftRules } from '../iptables/nft-rules.ts'
+import { deleteNftRules, listNftChains, listNftRules, visitNftRules } from '../nftables/rules.ts'
 import { FIRST_WAIT_MS, MAX_MOVES, MOVES_WITHIN_MS } from '../iptables/jump-order.ts'
 import type { ChainLayout, JumpPlace } from '../iptables/layout.ts'
 import { portsTaken } from '../iptables/rival-rules.ts'

@@ -5,7 +5,7 @@
  * printed, and in its chain only what is in front of it can be deleted.
  */
 import type { IptablesPrograms, NftAccess, RestoreResult } from '../../src/iptables/types.ts'
-import type { NftRule } from '../../src/iptables/nft-rule.ts'
+import type { NftRule } from '../../src/nftables/rule.ts'
 import { CodedError } from '../../src/values/errors.ts'
 import type { IpFamily } from '../../src/values/protocol.ts'
 import { targetOf } from '../../src/iptables/rule-text.ts'

@@ -1,7 +1,7 @@
 /** All tables for commands that explain them: what iptables prints wrongly, what it does not print, and tables that change meanwhile. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { NftRule } from '../../src/iptables/nft-rule.ts'
+import type { NftRule } from '../../src/nftables/rule.ts'
 import { type AllRules, readAllRules } from '../../src/iptables/read-all-rules.ts'
 import type { NftAccess } from '../../src/iptables/types.ts'
 import { CodedError } from '../../src/values/errors.ts'

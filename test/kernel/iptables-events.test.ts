@@ -6,8 +6,9 @@ import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { describe, it, test } from 'node:test'
 import { openNetfilter, openNetlinkGroups } from '../../native/open.ts'
-import { NFNLGRP_NFTABLES, type NftEvent, nftEvents } from '../../src/iptables/nft-events.ts'
-import { missingForNft } from '../../src/iptables/nft-support.ts'
+import { NFNLGRP_NFTABLES, type NftEvent, nftEvents } from '../../src/nftables/events.ts'
+import { missingForNft } from '../../src/nftables/support.ts'
+import { concernsUs } from '../../src/iptables/rule-changes.ts'
 import { IptablesTable } from '../../src/iptables/table.ts'
 import { chooseBackEnd } from '../../src/modes/iptables-back-end.ts'
 import { renderIpvsRules } from '../../src/modes/ipvs/iptables-firewall/rules/render.ts'
@@ -85,8 +86,7 @@ describe('nftEvents on a real kernel', needs('iptables-nft'), () => {
     fences = count
     const events = nftEvents(
       transport,
-      IPVS_LAYOUT,
-      (portId) => host.isOwn(portId),
+      (change) => concernsUs(change, IPVS_LAYOUT) && !host.isOwn(change.portId),
       (event) => seen.push(event),
     )
     events.start()

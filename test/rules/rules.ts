@@ -4,7 +4,7 @@
  * that lie in it directly.
  */
 
-const PARTS = ['src/conntrack', 'src/events', 'src/ipset', 'src/iptables', 'src/ipvs', 'src/watch']
+const PARTS = ['src/conntrack', 'src/events', 'src/ipset', 'src/iptables', 'src/ipvs', 'src/nftables', 'src/watch']
 const BELOW_COMPOSITION = [
   'native',
   'src/config',
@@ -57,11 +57,12 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'src/serve': ['src/service', 'src/sync/owned-map.ts', 'src/values'],
   // The engine knows tables and sources by interface only.
   'src/sync': ['src/service', 'src/values'],
-  // These five never import each other; composition joins them.
+  // These six never import each other, but that iptables-nft keeps its rules in nf_tables; composition joins them.
   'src/conntrack': ['src/netlink', 'src/service', 'src/values'],
   'src/ipvs': ['src/netlink', 'src/service', 'src/sync', 'src/values'],
   'src/ipset': ['src/netlink', 'src/service', 'src/sync', 'src/values'],
-  'src/iptables': ['src/ipset/catalogue.ts', 'src/netlink', 'src/service', 'src/sync', 'src/values'],
+  'src/iptables': ['src/ipset/catalogue.ts', 'src/netlink', 'src/nftables', 'src/service', 'src/sync', 'src/values'],
+  'src/nftables': ['src/netlink', 'src/values'],
   'src/watch': ['src/service', 'src/values'],
   // The rooms of watch: objects are parsed without knowing their source, and manifests know no server.
   'src/watch/source.ts': ['src/service', 'src/values'],
@@ -116,7 +117,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'src/modes/iptables/chains/chain-names.ts',
   ],
   // Tables of nftables mode, which is none of ours: both modes remove them.
-  'src/modes/leftovers/nft-leftovers.ts': ['native', 'src/iptables', 'src/netlink', 'src/values'],
+  'src/modes/leftovers/nft-leftovers.ts': ['native', 'src/netlink', 'src/nftables', 'src/values'],
   // What a running daemon tells about itself: the shapes of its answers, and the commands' client.
   'src/inspect': ['src/config/types.ts', 'src/explain/wanted-objects.ts', 'src/service', 'src/values'],
   // Predicts the path of a packet from what the kernel has; composition reads that.
@@ -145,6 +146,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'src/ipvs',
     'src/modes',
     'src/netlink',
+    'src/nftables',
     'src/node',
     'src/service',
     'src/values',

@@ -5,7 +5,7 @@
 import { openNetfilter, openRtnetlink } from '../../../native/open.ts'
 import { askXtables } from '../../../native/xtables-query.ts'
 import { ensureCounter, readCounters } from './counters.ts'
-import { hasExtension, hasNftCompat } from '../../iptables/nft-support.ts'
+import { hasExtension, hasNftCompat } from '../../nftables/support.ts'
 import { INVALID_COUNTER } from './chains/fixed-render.ts'
 import { LOOPBACK_COUNTER } from './chains/service-port-render.ts'
 import type { CountedPackets } from '../../metrics/rule-counts.ts'

@@ -5,7 +5,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { askNetfilter } from '../../../native/open.ts'
-import { deleteNftTable, listNftTables, type NftTable } from '../../iptables/nft-tables.ts'
+import { deleteNftTable, listNftTables, type NftTable } from '../../nftables/tables.ts'
 import type { NetlinkConnection } from '../../netlink/connection.ts'
 import { asError } from '../../values/errors.ts'
 import type { Log } from '../../values/log.ts'

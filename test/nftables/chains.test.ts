@@ -1,12 +1,7 @@
 /** The message that lists chains of nf_tables, and the chains in answers of kernels. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import {
-  decodeBaseChain,
-  encodeListChains,
-  isBesideIptables,
-  listNftBaseChains,
-} from '../../src/iptables/nft-chains.ts'
+import { decodeBaseChain, encodeListChains, isBesideIptables, listNftBaseChains } from '../../src/nftables/chains.ts'
 import { requestOf } from '../../src/netlink/batch.ts'
 import { NetlinkConnection } from '../../src/netlink/connection.ts'
 import { errorMessage, FakeTransport, hex, onlyMessage, requests, toHex } from '../netlink/wire.ts'

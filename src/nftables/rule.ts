@@ -1,6 +1,6 @@
-/** Rules and chains of nf_tables in the tables of iptables, as values. */
+/** Rules and chains of nf_tables, and changes of them, as values. */
 import type { IpFamily } from '../values/protocol.ts'
-import type { NftRuleContent } from './nft-expressions.ts'
+import type { NftRuleContent } from './expressions.ts'
 
 /** Where a rule is. */
 export interface NftPlace {
@@ -26,4 +26,17 @@ export interface NftRuleQuery {
   readonly family: IpFamily
   readonly table: string
   readonly chain?: string
+}
+
+export type NftChangeKind = 'table-deleted' | 'chain-added' | 'chain-deleted' | 'rule-added' | 'rule-deleted'
+
+/** One change of nf_tables. */
+export interface NftChange {
+  readonly kind: NftChangeKind
+  readonly family: IpFamily
+  readonly table: string
+  /** '' for the whole table. */
+  readonly chain: string
+  /** Port id of the socket that made the change (nlmsg_pid). */
+  readonly portId: number
 }

@@ -1,8 +1,8 @@
-/** How announcements of nf_tables are read, which of them concern us, and how often they cause a read of the rules. */
+/** How announcements of nf_tables are read. */
 import assert from 'node:assert/strict'
 import { describe, it, test } from 'node:test'
-import { concernsUs, decodeNftChange, type NftChange, nftEvents } from '../../src/iptables/nft-events.ts'
-import { IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
+import { decodeNftChange, nftEvents } from '../../src/nftables/events.ts'
+import type { NftChange } from '../../src/nftables/rule.ts'
 import { KernelError } from '../../src/netlink/errors.ts'
 import { FakeTransport, hex, join, message, onlyMessage } from '../netlink/wire.ts'
 
@@ -35,31 +35,6 @@ test('decodeNftChange reads what the kernel announces', () => {
   }
 })
 
-test('concernsUs accepts changes of our chains, and deletions in chains with our jumps', () => {
-  const rows: readonly (readonly [kind: NftChange['kind'], table: string, chain: string, expected: boolean])[] = [
-    ['rule-added', 'nat', 'KUBE-SERVICES', true],
-    ['rule-deleted', 'filter', 'KUBE-FORWARD', true],
-    ['chain-deleted', 'nat', 'KUBE-MARK-MASQ', true],
-    ['chain-added', 'nat', 'KUBE-MARK-MASQ', true],
-    ['rule-added', 'nat', 'KUBE-FORWARD', false],
-    ['rule-added', 'filter', 'INPUT', false],
-    ['rule-deleted', 'filter', 'INPUT', true],
-    ['chain-deleted', 'filter', 'INPUT', true],
-    ['rule-deleted', 'nat', 'POSTROUTING', true],
-    ['rule-deleted', 'nat', 'INPUT', false],
-    ['rule-deleted', 'filter', 'DOCKER', false],
-    ['rule-deleted', 'mangle', 'INPUT', false],
-    ['table-deleted', 'nat', '', true],
-    ['table-deleted', 'mangle', '', true],
-  ]
-  for (const [kind, table, chain, expected] of rows)
-    assert.equal(
-      concernsUs({ kind, table, chain, family: 'IPv4', portId: 1 }, IPVS_LAYOUT),
-      expected,
-      `${kind} ${table} ${chain}`,
-    )
-})
-
 describe('nftEvents', () => {
   const deleted = (portId = 5): Uint8Array => message(0x0a08, 0, 0, IN_OUTPUT, portId)
   const listening = () => {
@@ -67,8 +42,7 @@ describe('nftEvents', () => {
     const events: string[] = []
     const subscription = nftEvents(
       transport,
-      IPVS_LAYOUT,
-      (portId) => portId === 4711,
+      ({ kind, portId }) => kind === 'rule-deleted' && portId !== 4711,
       (event) => events.push(event.kind === 'changed' ? `${event.change.family} ${event.change.chain}` : event.kind),
     )
     subscription.start()
@@ -83,7 +57,7 @@ describe('nftEvents', () => {
     assert.equal(events.length, 2)
   })
 
-  it('does not report our own restores', () => {
+  it('does not report what does not concern us', () => {
     const { transport, events } = listening()
     transport.deliver(deleted(4711))
     assert.deepEqual(events, [])

@@ -16,8 +16,8 @@ import {
   NFNL_SUBSYS,
 } from '../netlink/nfnetlink-codec.ts'
 import type { IpFamily } from '../values/protocol.ts'
-import { type NftRuleContent, readExpressions } from './nft-expressions.ts'
-import type { NftChain, NftPlace, NftRule, NftRuleQuery } from './nft-rule.ts'
+import { type NftRuleContent, readExpressions } from './expressions.ts'
+import type { NftChain, NftPlace, NftRule, NftRuleQuery } from './rule.ts'
 
 // linux/netfilter/nf_tables.h
 const NFT_MSG_NEWCHAIN = 3

@@ -8,7 +8,7 @@ import {
   hasNftCompat,
   missingForNft,
   tryNftFamily,
-} from '../../src/iptables/nft-support.ts'
+} from '../../src/nftables/support.ts'
 import { MessageBatch } from '../../src/netlink/batch.ts'
 import { NetlinkConnection } from '../../src/netlink/connection.ts'
 import { hasSubsystem } from '../../src/netlink/subsystems.ts'

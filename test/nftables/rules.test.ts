@@ -8,7 +8,7 @@ import {
   encodeListRules,
   listNftChains,
   listNftRules,
-} from '../../src/iptables/nft-rules.ts'
+} from '../../src/nftables/rules.ts'
 import { requestOf } from '../../src/netlink/batch.ts'
 import { NetlinkConnection } from '../../src/netlink/connection.ts'
 import {

@@ -7,7 +7,7 @@ import {
   encodeDeleteTable,
   encodeListTables,
   listNftTables,
-} from '../../src/iptables/nft-tables.ts'
+} from '../../src/nftables/tables.ts'
 import { requestOf } from '../../src/netlink/batch.ts'
 import { NetlinkConnection } from '../../src/netlink/connection.ts'
 import {
