@@ -15,10 +15,17 @@ const DEADLINE_MS = 10_000
 const MAX_DEADLINE_MS = 600_000
 /** How long the output of the choice may be used. */
 const FRESH_MS = 2000
+/**
+ * How long after a restore of this process no such output is used: it may be older. A proxy that takes the place of another one chooses while that
+ * still writes.
+ */
+const RESTORED_MS = 60_000
 /** How long after its end a process still counts as ours, because its announcements may still arrive. */
 const REMEMBER_MS = 2000
 
 export class HostIptables {
+  /** When a restore of any back end last ran. */
+  static #restoredMs = Number.NEGATIVE_INFINITY
   readonly choice: IptablesChoice
   readonly #run: RunProgram
   /** Doubles when a process was killed at it: the tables of a large cluster take minutes on a slow node. */
@@ -53,8 +60,9 @@ export class HostIptables {
   async save(family: IpFamily, signal: AbortSignal): Promise<string> {
     const known = this.#saved.get(family)
     this.#saved.delete(family)
-    if (known !== undefined && performance.now() - this.#chosenAtMs < FRESH_MS) return known
-    return this.#print(family, [], signal)
+    const nowMs = performance.now()
+    const isFresh = nowMs - this.#chosenAtMs < FRESH_MS && nowMs - HostIptables.#restoredMs > RESTORED_MS
+    return known !== undefined && isFresh ? known : this.#print(family, [], signal)
   }
 
   /** The same of one table. */
@@ -104,6 +112,7 @@ export class HostIptables {
       return await this.#timed({ program, args, input, signal, onStart })
     } finally {
       const nowMs = performance.now()
+      HostIptables.#restoredMs = nowMs
       for (const [processId, untilMs] of this.#own) if (untilMs < nowMs) this.#own.delete(processId)
       if (started !== undefined) this.#own.set(started, nowMs + REMEMBER_MS)
     }

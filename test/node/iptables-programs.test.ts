@@ -42,6 +42,13 @@ test('HostIptables uses the output that the choice saved once', async () => {
   assert.equal(calls[0]?.input, 'input')
 })
 
+test('HostIptables does not use output that is older than what the proxy before it wrote', async () => {
+  const run = async () => ({ exitCode: 0, output: 'later', errorText: '' })
+  const next = new HostIptables({ ...CHOICE, saved: { IPv4: 'earlier', IPv6: 'earlier' } }, run)
+  await new HostIptables(CHOICE, run).restore('IPv4', 'input', signal)
+  assert.equal(await next.save('IPv4', signal), 'later')
+})
+
 test('HostIptables gives an iptables-restore of before 1.6.2 no option that it does not know', async () => {
   const calls: ProgramCall[] = []
   const iptables = new HostIptables({ ...CHOICE, waits: false }, async (call) => {
