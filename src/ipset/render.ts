@@ -1,5 +1,6 @@
 /** The set and the entry of each membership of a frontend. Several memberships may be one entry. */
-import { type Membership, type Role, ROLES } from '../service/policy.ts'
+import type { AddressFrontend } from '../service/frontends.ts'
+import { hairpinsOf, type Membership, type Role, ROLES } from '../service/policy.ts'
 import type { Protocol } from '../values/protocol.ts'
 import { definitionOf, type SetName, type SetRole, setName } from './catalogue.ts'
 import { formatEntry, fullLength } from './entry-text.ts'
@@ -59,11 +60,19 @@ function asListed(membership: Membership): Membership {
   return second.endsWith(whole) ? { ...membership, second: second.slice(0, -whole.length) } : membership
 }
 
-const LISTS = new WeakMap<readonly Membership[], readonly SetEntry[]>()
+const HAIRPINS = new WeakMap<AddressFrontend['servicePort']['candidates'], Map<string, readonly SetEntry[]>>()
+const NONE: readonly SetEntry[] = []
+/** Of so few candidates it is not kept that none has an entry: most Services have few, and none on this node. */
+const FEW_CANDIDATES = 64
 
-/** The entries of memberships, in their order; always the same list for the same list. */
-export function sharedEntries(memberships: readonly Membership[]): readonly SetEntry[] {
-  const known = LISTS.get(memberships) ?? memberships.map(entryOf)
-  LISTS.set(memberships, known)
-  return known
+/** The hairpin entries of a frontend: one list for all frontends with the same candidates. */
+export function hairpinEntries(frontend: AddressFrontend, nodeName: string): readonly SetEntry[] {
+  const { candidates, protocol } = frontend.servicePort
+  const key = `${protocol} ${nodeName}`
+  const known = HAIRPINS.get(candidates)
+  const entries = known?.get(key) ?? hairpinsOf(frontend, nodeName).map(entryOf)
+  if (entries.length === 0 && candidates.length <= FEW_CANDIDATES) return NONE
+  if (known === undefined) HAIRPINS.set(candidates, new Map([[key, entries]]))
+  else known.set(key, entries)
+  return entries
 }

@@ -4,7 +4,7 @@
  */
 import type { IpFamily, Protocol } from '../values/protocol.ts'
 import { formatCidr } from '../values/cidr.ts'
-import { type Endpoint, isLocalTo } from './endpoints.ts'
+import { isLocalTo } from './endpoints.ts'
 import type { AddressFrontend } from './frontends.ts'
 
 /**
@@ -51,45 +51,22 @@ export interface Membership {
   readonly second?: string
 }
 
-/** Hairpins of lists with more candidates than this are made once for all of their frontends: there may be thousands of both. */
-const MANY_CANDIDATES = 64
-const HAIRPINS = new WeakMap<readonly Endpoint[], Map<string, readonly Membership[]>>()
-
-/**
- * The hairpins of a frontend with many candidates: those of its endpoints on this node. It is one list for all frontends with the same
- * candidates. Undefined for few candidates: then `membershipsOf` has them.
- */
-export function sharedHairpins({ servicePort }: AddressFrontend, nodeName: string): readonly Membership[] | undefined {
-  const { candidates, protocol } = servicePort
-  if (candidates.length <= MANY_CANDIDATES) return undefined
-  let made = HAIRPINS.get(candidates)
-  if (made === undefined) {
-    made = new Map()
-    HAIRPINS.set(candidates, made)
-  }
-  const key = `${protocol} ${nodeName}`
-  let shared = made.get(key)
-  if (shared === undefined) {
-    shared = hairpins(servicePort, nodeName)
-    made.set(key, shared)
-  }
-  return shared
-}
-
-function hairpins({ family, protocol, candidates }: AddressFrontend['servicePort'], nodeName: string): Membership[] {
+/** Those of its endpoints on this node. Frontends with the same candidates have the same ones, and there may be thousands of both. */
+export function hairpinsOf({ servicePort }: AddressFrontend, nodeName: string): readonly Membership[] {
+  const { family, protocol, candidates } = servicePort
   return candidates
     .filter(({ source }) => isLocalTo(source, nodeName))
     .map(({ address, port }) => ({ role: 'hairpin', family, address, port, protocol, second: address }))
 }
 
 /**
- * The memberships of one frontend, without `sharedHairpins`, in the order of ROLES. Those of a port or of the whole Service (hairpins of
- * its local endpoints, its health check node port) come from each of its frontends, so that they stay until the last one is removed.
+ * The memberships of one frontend, without `hairpinsOf`, in the order of ROLES. Those of the whole Service (its health check node port) come
+ * from each of its frontends, so that they stay until the last one is removed.
  */
-export function membershipsOf(frontend: AddressFrontend, nodeName: string): readonly Membership[] {
+export function membershipsOf(frontend: AddressFrontend): readonly Membership[] {
   const { address, port, roles, selection, servicePort, firewall } = frontend
-  const { family, protocol, candidates, service, acceptsHealthChecks } = servicePort
-  const found: Membership[] = candidates.length > MANY_CANDIDATES ? [] : hairpins(servicePort, nodeName)
+  const { family, protocol, service, acceptsHealthChecks } = servicePort
+  const found: Membership[] = []
   const put = (role: Role, second?: string): void => {
     found.push({ role, family, address, port, protocol, ...(second === undefined ? {} : { second }) })
   }

@@ -7,7 +7,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { CATALOGUE, definitionOf } from '../../src/ipset/catalogue.ts'
 import { formatSetOperation, parametersOf } from '../../src/ipset/diff.ts'
-import { entryOf } from '../../src/ipset/render.ts'
+import { entryOf, hairpinEntries } from '../../src/ipset/render.ts'
 import type { SetEntry } from '../../src/ipset/types.ts'
 import { WantedEntries } from '../../src/ipset/wanted-entries.ts'
 import type { FrontendKey } from '../../src/service/frontends.ts'
@@ -41,8 +41,9 @@ class Followed {
     const keys = new Set([...this.#known, ...step.frontends.keys()])
     for (const key of keys) {
       const frontend = step.frontends.get(key)
-      const entries = frontend === undefined ? [] : membershipsOf(frontend, step.context.nodeName).map(entryOf)
-      for (const change of this.#wanted.set(key, entries)) {
+      const entries = frontend === undefined ? [] : membershipsOf(frontend).map(entryOf)
+      const hairpins = frontend && hairpinEntries(frontend, step.context.nodeName)
+      for (const change of this.#wanted.set(key, entries, hairpins)) {
         if (change.entry === undefined) this.#entries.delete(change.key)
         else this.#entries.set(change.key, change.entry)
       }

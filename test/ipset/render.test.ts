@@ -3,11 +3,11 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { CATALOGUE, definitionOf } from '../../src/ipset/catalogue.ts'
 import { parseEntry } from '../../src/ipset/entry-text.ts'
-import { entryOf, roleOf, sharedEntries } from '../../src/ipset/render.ts'
+import { entryOf, hairpinEntries, roleOf } from '../../src/ipset/render.ts'
 import { entryKey } from '../../src/ipset/types.ts'
 import { type NodeContext, READS_NODE_PORT_ADDRESSES } from '../../src/service/node-context.ts'
 import type { EndpointSlice, Service, ServicePortSpec } from '../../src/service/objects.ts'
-import { membershipsOf, ROLES, sharedHairpins } from '../../src/service/policy.ts'
+import { membershipsOf, ROLES } from '../../src/service/policy.ts'
 import { contributionOf } from '../support/contribution.ts'
 import { endpoint, service, servicePort, slice } from '../support/objects.ts'
 
@@ -33,7 +33,7 @@ const SLICE = slice({
 function entries(of: Service, key: string, slices: readonly EndpointSlice[] = [], node = NODE): string[] {
   const frontend = contributionOf(of, slices, node).frontends.get(key)
   assert.ok(frontend, key)
-  const found = membershipsOf(frontend, node.nodeName).map(entryOf)
+  const found = [...hairpinEntries(frontend, node.nodeName), ...membershipsOf(frontend).map(entryOf)]
   for (const { set, entry } of found) {
     const definition = definitionOf(set)
     assert.ok(definition !== undefined && parseEntry(definition.type, definition.family, entry) !== undefined, entry)
@@ -273,15 +273,12 @@ describe('the entries of a frontend', () => {
     ])
   })
 
-  it('leaves the hairpin entries of many endpoints to one list for all frontends of the port', () => {
+  it('are one list of hairpin entries for all frontends of a port', () => {
     const many = Array.from({ length: 100 }, (_, index) =>
       endpoint({ address: `10.244.3.${index}`, nodeName: index < 40 ? 'node0' : 'node1' }),
     )
     const { frontends } = contributionOf(service(nodePort('tcp')), [{ ...SLICE, endpoints: many }], NODE)
-    const lists = Array.from(frontends.values(), (frontend) => {
-      const hairpins = sharedHairpins(frontend, 'node0')
-      return hairpins && sharedEntries(hairpins)
-    })
+    const lists = Array.from(frontends.values(), (frontend) => hairpinEntries(frontend, 'node0'))
     assert.equal(lists.length, 3)
     assert.equal(new Set(lists).size, 1)
     assert.deepEqual(
@@ -291,11 +288,6 @@ describe('the entries of a frontend', () => {
         .map(({ address }) => `KUBE-LOOP-BACK ${address},tcp:8080,${address}`)
         .sort(),
     )
-    for (const frontend of frontends.values())
-      assert.ok(membershipsOf(frontend, 'node0').every(({ role }) => role !== 'hairpin'))
-    const few = contributionOf(service(), [SLICE], NODE).frontends.values().next().value
-    assert.ok(few)
-    assert.equal(sharedHairpins(few, 'node0'), undefined)
   })
 
   it('allows the node only with its own address', () => {

@@ -6,7 +6,7 @@
 import type { WantedObject } from '../../../explain/wanted-objects.ts'
 import { countEntries, type SetAuditOptions } from '../../../ipset/audit.ts'
 import { CATALOGUE, type SetName } from '../../../ipset/catalogue.ts'
-import { entryOf, sharedEntries } from '../../../ipset/render.ts'
+import { entryOf, hairpinEntries } from '../../../ipset/render.ts'
 import { isOfKind, parametersOf } from '../../../ipset/diff.ts'
 import {
   entryKey,
@@ -23,7 +23,7 @@ import { type IptablesItem, type IptablesOperation, OPTIONAL_MATCHES } from '../
 import type { CountedConnection, SetSize } from '../../../metrics/sources.ts'
 import type { IptablesChoice } from '../../../node/iptables-choice.ts'
 import type { AddressFrontend, FrontendKey } from '../../../service/frontends.ts'
-import { membershipsOf, sharedHairpins } from '../../../service/policy.ts'
+import { membershipsOf } from '../../../service/policy.ts'
 import { type PassReport, type Reconciled, reconciled, type Stage } from '../../../sync/reconciler.ts'
 import { TableSync } from '../../../sync/table-sync.ts'
 import type { MissingFeature } from '../../../values/errors.ts'
@@ -129,12 +129,11 @@ export class IptablesFirewall implements Firewall {
   frontend(key: FrontendKey, frontend: AddressFrontend | undefined): void {
     this.#rules.frontend(key, frontend)
     this.#admission.restrict(key, frontend?.firewall !== undefined)
-    const { nodeName } = this.#options
     // Mapped, because a copy has no room for more (see `present` in src/values/lists.ts).
-    const entries = frontend === undefined ? [] : membershipsOf(frontend, nodeName).map(entryOf)
-    const hairpins = frontend && sharedHairpins(frontend, nodeName)
+    const entries = frontend === undefined ? [] : membershipsOf(frontend).map(entryOf)
+    const hairpins = frontend && hairpinEntries(frontend, this.#options.nodeName)
     const changed = new Set<SetName>()
-    for (const change of this.#wanted.set(key, entries, hairpins && sharedEntries(hairpins))) {
+    for (const change of this.#wanted.set(key, entries, hairpins)) {
       const set = setOfKey(change.key)
       if (change.entry === undefined && this.#entries.live(change.key) !== undefined) this.#leave(set, change.key)
       else this.#leaving.get(set)?.delete(change.key)
