@@ -16,9 +16,8 @@ import {
   type ScalarTag,
   visit,
 } from 'yaml'
-import { goJsonError } from './go-json.ts'
-import { goYamlError, outOfStackError } from './yaml-error.ts'
 import { errorText } from '../values/errors.ts'
+import { isOutOfStack, nestingOf } from '../values/nesting.ts'
 
 /** The place of a value: keys and list positions from the top. */
 export type Path = readonly PropertyKey[]
@@ -38,8 +37,6 @@ export interface ConfigurationDocument {
   readonly isJson: boolean
   /** Line (from 1) of a key or list item; undefined for an absent field. */
   lineOf(path: Path): number | undefined
-  /** A number at a path, as written in the JSON that Go decodes. */
-  numberAt(path: Path): string
 }
 
 /** A usual configuration has about 2,000 characters. Parsing needs memory of about a hundred times the text's length. */
@@ -61,13 +58,13 @@ const OCTAL: ScalarTag = {
 
 const CONTROL = /[^\t\n\r\x20-\x7e\x85\xa0-\ufffd\u{10000}-\u{10ffff}]/u
 
-/** Parses the first document of a YAML or JSON text. The error is Go's where kube-proxy has one. */
+/** Parses the first document of a YAML or JSON text. The error names the line where the reader has one. */
 export function parseConfigurationDocument(given: string): ConfigurationDocument | { readonly error: string } {
   const text = given.replace(/^\ufeff/, '')
   if (text.length > MAX_CHARACTERS) return { error: TOO_LONG }
   const isJson = /^\s*\{/.test(text)
-  const jsonError = isJson ? goJsonError(text) : undefined
-  if (jsonError !== undefined) return { error: `couldn't get version/kind; json parse error: ${jsonError}` }
+  const jsonError = isJson ? jsonErrorOf(text) : undefined
+  if (jsonError !== undefined) return { error: jsonError }
   if (!isJson && CONTROL.test(text)) return { error: 'yaml: control characters are not allowed' }
   try {
     return readDocument(text, isJson)
@@ -76,6 +73,25 @@ export function parseConfigurationDocument(given: string): ConfigurationDocument
     if (cause instanceof RangeError) return { error: outOfStackError(text) }
     throw cause
   }
+}
+
+/** The yaml package takes more than JSON. */
+function jsonErrorOf(text: string): string | undefined {
+  try {
+    JSON.parse(text)
+    return undefined
+  } catch (cause) {
+    return `json: ${errorText(cause)}`
+  }
+}
+
+/** Brackets that a reader certainly takes. */
+const HARMLESS_DEPTH = 500
+
+/** The error for a text that the reader has no stack for: one that nests too deeply, or a mistake in a long list. */
+function outOfStackError(text: string): string {
+  const { depth, line } = nestingOf(text)
+  return depth > HARMLESS_DEPTH ? 'yaml: too deep' : `yaml: line ${line}: a comma or the end of the list is missing`
 }
 
 function readDocument(text: string, isJson: boolean): ConfigurationDocument | { readonly error: string } {
@@ -88,22 +104,26 @@ function readDocument(text: string, isJson: boolean): ConfigurationDocument | { 
   try {
     value = document?.toJS({ maxAliasCount: MAX_ALIASES }) ?? null
   } catch (cause) {
-    return { error: aliasError(cause) }
+    // An alias without an anchor, too many of them, or a merge with something that is no map.
+    if (cause instanceof RangeError) throw cause
+    return { error: `yaml: ${errorText(cause).slice(0, MAX_MESSAGE)}` }
   }
   const unsupported = findUnsupported(value)
-  if (unsupported !== undefined) return { error: `json: unsupported value: ${unsupported}` }
+  if (unsupported !== undefined) return { error: `${formatPath(unsupported)}: not a finite number` }
   return {
     value: isJson ? value : inOrder(value),
     duplicates: document === undefined ? [] : findDuplicates(document, lines, isJson),
     others: others.map(plainValue),
     isJson,
     lineOf: (path) => (document === undefined ? undefined : findLine(document, lines, path)),
-    numberAt: (path) => (document === undefined ? '' : numberAt(document, path, isJson)),
   }
 }
 
 /** Largest number of mistakes of one kind in a report, which is one line of the log. */
 export const MAX_REPORTED = 100
+
+/** The message of a reader, which may quote a part of the file, is cut to this length. */
+const MAX_MESSAGE = 150
 
 /** Values that aliases may expand to; a file with more is an attempt to exhaust memory. */
 const MAX_ALIASES = 1_000
@@ -131,14 +151,13 @@ function readFirst(text: string): Documents | { error: string } {
     ],
   })
   const [document, ...more] = Array.isArray(parsed) ? parsed : []
-  const errors = (document?.errors ?? []).map(({ code, message, pos }) => ({
-    code,
-    message: message.replace(/\n[^]*$/, ''),
-    line: lines.linePos(pos[0]).line,
-    endLine: lines.linePos(pos[1]).line,
-    offset: pos[0],
-  }))
-  if (errors.length > 0) return { error: goYamlError(errors, text) }
+  const [error] = document?.errors ?? []
+  if (error !== undefined) {
+    // The package catches the overflow of the stack itself.
+    if (isOutOfStack(error.message)) return { error: outOfStackError(text) }
+    const message = error.message.replace(/\n[^]*$/, '').slice(0, MAX_MESSAGE)
+    return { error: `yaml: line ${lines.linePos(error.pos[0]).line}: ${message}` }
+  }
   return { document, others: more.filter((other) => !isEmpty(other)), lines }
 }
 
@@ -152,17 +171,6 @@ function plainValue(document: Document): unknown {
   } catch {
     return undefined
   }
-}
-
-/** Errors in resolving aliases: one without an anchor, one inside its own anchor, or too many. */
-function aliasError(cause: unknown): string {
-  const message = errorText(cause)
-  const unknown = /must be set before the alias\): (\S+)/.exec(message)?.[1]
-  if (unknown !== undefined) return `yaml: unknown anchor '${unknown}' referenced`
-  if (message.startsWith('Merge sources')) return 'yaml: map merge requires map or sequence of maps as the value'
-  if (message.includes('Excessive alias')) return 'yaml: document contains excessive aliasing'
-  if (cause instanceof RangeError) throw cause
-  return `yaml: ${message}`
 }
 
 /** Returns the name of an anchor that contains an alias to itself. Also turns the numbers that Go reads as text into text. */
@@ -184,16 +192,22 @@ function anchorInItself(document: Document): string | undefined {
   return found
 }
 
-/** Infinity and NaN, which YAML has but JSON does not. */
-function findUnsupported(value: unknown): string | undefined {
-  if (typeof value === 'number' && !Number.isFinite(value))
-    return Number.isNaN(value) ? 'NaN' : value > 0 ? '+Inf' : '-Inf'
+/** Where there is Infinity or NaN, which YAML has but JSON does not. */
+function findUnsupported(value: unknown, path: Path = []): Path | undefined {
+  if (typeof value === 'number') return Number.isFinite(value) ? undefined : path
   if (typeof value !== 'object' || value === null) return undefined
-  for (const inner of Object.values(value)) {
-    const found = findUnsupported(inner)
+  for (const [key, inner] of Object.entries(value)) {
+    const found = findUnsupported(inner, [...path, Array.isArray(value) ? Number(key) : key])
     if (found !== undefined) return found
   }
   return undefined
+}
+
+/** `logging.vmodule[0].x` */
+export function formatPath(path: Path): string {
+  return path
+    .map((step, index) => (typeof step === 'number' ? `[${step}]` : `${index > 0 ? '.' : ''}${String(step)}`))
+    .join('')
 }
 
 /** Go converts YAML to JSON through maps, which it writes in alphabetical order. */
@@ -232,8 +246,8 @@ function findDuplicates(document: Document, lines: LineCounter, isJson: boolean)
 const offsetOf = (node: unknown): number | undefined =>
   isScalar(node) || isMap(node) || isSeq(node) || isAlias(node) ? node.range?.[0] : undefined
 
-/** The node of a value, and the node that has its line: the key, or the list item itself. */
-function find(document: Document, path: Path): { readonly node: unknown; readonly place: Node | undefined } {
+/** Line of the key of a value, or of a list item. */
+function findLine(document: Document, lines: LineCounter, path: Path): number | undefined {
   let node: unknown = document.contents
   let place: Node | undefined
   for (const step of path) {
@@ -241,33 +255,16 @@ function find(document: Document, path: Path): { readonly node: unknown; readonl
     if (isMap(node)) {
       // Of equal keys the last one counts.
       const pair = node.items.findLast(({ key }) => isScalar(key) && String(key.value) === String(step))
-      if (pair === undefined || !isScalar(pair.key)) return { node: undefined, place: undefined }
+      if (pair === undefined || !isScalar(pair.key)) return undefined
       place = pair.key
       node = pair.value
     } else if (isSeq(node)) {
       const item: unknown = node.items[Number(step)]
-      if (!isScalar(item) && !isMap(item) && !isSeq(item)) return { node: undefined, place: undefined }
+      if (!isScalar(item) && !isMap(item) && !isSeq(item)) return undefined
       place = item
       node = item
-    } else {
-      return { node: undefined, place: undefined }
-    }
+    } else return undefined
   }
-  return { node: isAlias(node) ? node.resolve(document) : node, place }
-}
-
-function findLine(document: Document, lines: LineCounter, path: Path): number | undefined {
-  const offset = find(document, path).place?.range?.[0]
+  const offset = place?.range?.[0]
   return offset === undefined ? undefined : lines.linePos(offset).line
-}
-
-/** In JSON the number as written; from YAML Go prints the number that it parsed. */
-function numberAt(document: Document, path: Path, isJson: boolean): string {
-  const { node } = find(document, path)
-  if (!isScalar(node) || typeof node.value !== 'number') return ''
-  const source = (node.source ?? '').replaceAll('_', '')
-  if (isJson && source !== '') return source
-  const decimal = /^[+-]?\d{16,20}$/.test(source) ? BigInt(source.replace(/^\+/, '')) : undefined
-  const fits = decimal !== undefined && decimal >= -(2n ** 63n) && decimal < 2n ** 64n
-  return fits ? decimal.toString() : String(node.value)
 }

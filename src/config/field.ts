@@ -118,10 +118,6 @@ export interface FieldNotes {
   /** The only values; other words are refused by validate.ts. */
   readonly words?: readonly string[]
   readonly flag?: FieldFlag
-  /** Go's name of the type in error texts, where it is not that of the kind. */
-  readonly go?: string
-  /** The name in Go's error texts, where it is not the field's own. */
-  readonly goName?: string
   /** kube-proxy checks the type and forgets the value, so a file cannot set it. */
   readonly lostFromFile?: true
   /** Whether the field is written back. Absent: always. `unlessDefault` is Go's omitempty. */

@@ -36,7 +36,6 @@ export const FIELDS = {
     doc: 'How Services are programmed into the kernel.',
     defaultText: 'iptables; ipvs with --manifests',
     words: ['ipvs', 'iptables'],
-    go: 'v1alpha1.ProxyMode',
     flag: { name: 'proxy-mode', group: 'first', value: 'MODE' },
   }),
   hostnameOverride: field('text', '', RESTART, {
@@ -139,7 +138,6 @@ export const FIELDS = {
     doc: 'How traffic from Pods of this node is recognised.',
     defaultText: 'ClusterCIDR',
     words: ['ClusterCIDR', 'NodeCIDR', 'BridgeInterface', 'InterfaceNamePrefix'],
-    go: 'v1alpha1.LocalMode',
     flag: { name: 'detect-local-mode', group: 'addresses', value: 'MODE' },
   }),
   'detectLocal.bridgeInterface': field('text', '', RESTART, {

@@ -2,6 +2,7 @@
  * Reads the configuration file from disk. An unreadable file is an error of the configuration like any other, not an exception.
  * @impure
  */
+import { isUtf8 } from 'node:buffer'
 import { open } from 'node:fs/promises'
 import { MAX_CHARACTERS, TOO_LONG } from './document.ts'
 import { type DecodedConfiguration, decodeConfiguration, type Refused } from './load.ts'
@@ -34,9 +35,8 @@ async function readText(path: string): Promise<string | Refused> {
     const message = `failed complete: ${operation} ${path}: ${reason}`
     return { errors: [{ code: 'config-unreadable', about: 'configuration', subject: path, message }] }
   }
-  const text = bytes.toString('utf8')
-  const error = bytes.length > MAX_CHARACTERS ? TOO_LONG : text.includes('\ufffd') ? utf8Error(bytes) : undefined
-  if (error === undefined) return text
+  const error = bytes.length > MAX_CHARACTERS ? TOO_LONG : isUtf8(bytes) ? undefined : 'the file is not UTF-8'
+  if (error === undefined) return bytes.toString('utf8')
   const message = `failed complete: failed to decode: ${error}`
   return { errors: [{ code: 'config-decode', about: 'configuration', subject: path, message }] }
 }
@@ -60,30 +60,3 @@ async function readBounded(path: string): Promise<Buffer> {
 }
 
 const CHUNK = 65_536
-
-/** The error of Go's YAML reader for bytes that are not UTF-8. */
-function utf8Error(bytes: Buffer): string | undefined {
-  try {
-    new TextDecoder('utf-8', { fatal: true }).decode(bytes)
-    return undefined
-  } catch {
-    const at = bytes.findIndex((byte, index) => byte >= 0x80 && !startsLetter(bytes, index))
-    const byte = bytes[at] ?? 0
-    return byte >= 0xc2 && byte <= 0xf4 ? 'yaml: invalid trailing UTF-8 octet' : 'yaml: invalid leading UTF-8 octet'
-  }
-}
-
-/** Whether a byte beyond ASCII belongs to a complete letter. */
-function startsLetter(bytes: Buffer, index: number): boolean {
-  const byte = bytes[index] ?? 0
-  const start = byte >= 0xc0 ? index : lastLead(bytes, index)
-  const lead = bytes[start] ?? 0
-  const length = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2
-  const letter = bytes.subarray(start, start + length)
-  return index - start < length && letter.equals(Buffer.from(letter.toString('utf8'), 'utf8'))
-}
-
-function lastLead(bytes: Buffer, index: number): number {
-  for (let back = index; back > index - 4 && back >= 0; back--) if ((bytes[back] ?? 0) >= 0xc0) return back
-  return index
-}

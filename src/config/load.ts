@@ -12,10 +12,16 @@ import { nearest } from '../values/nearest.ts'
 import { adviceOn } from './advice.ts'
 import { completeDefaults, completeModes, keepBlockOfMode } from './complete.ts'
 import { compareInOrder, decodeError, isInternal, kindError } from './decode-error.ts'
-import { type ConfigurationDocument, MAX_REPORTED, type Path, parseConfigurationDocument } from './document.ts'
+import {
+  type ConfigurationDocument,
+  formatPath,
+  MAX_REPORTED,
+  type Path,
+  parseConfigurationDocument,
+} from './document.ts'
 import { ineffectiveFields } from './changes.ts'
 import { gateError, IPVS_GATE, refusesIpvs, unknownGates } from './gates.ts'
-import { API_VERSION, DOCUMENT, type GoType, KIND, readDocument } from './schema.ts'
+import { API_VERSION, DOCUMENT, KIND, type Shape, readDocument } from './schema.ts'
 import type { KubeProxyConfiguration, UncheckedConfiguration } from './types.ts'
 import { type RuleViolation, validateConfiguration, validateLogging } from './validate.ts'
 import { valueAt } from './values.ts'
@@ -59,16 +65,15 @@ export function loadConfiguration(text: string, source: string): ConfigurationRe
 export function decodeConfiguration(text: string, source: string): DecodedConfiguration | Refused {
   const document = parseConfigurationDocument(text)
   if ('error' in document) return undecodable(source, document.error)
-  const wrongKind = kindError(document.value, text)
-  if (wrongKind !== undefined) return { ...undecodable(source, wrongKind.error), advice: adviceOn(document) }
+  const wrongKind = kindError(document.value)
+  if (wrongKind !== undefined) return { ...undecodable(source, wrongKind), advice: adviceOn(document) }
   if (isInternal(document.value)) return { configuration: internalDocument(), warnings: [], lenient: undefined }
 
   const strict = DOCUMENT.schema.safeParse(document.value)
   const unknown = strict.success ? [] : strict.error.issues.flatMap(unknownFields)
   const shaped = unknown.length === 0 ? strict : DOCUMENT.schema.safeParse(without(document.value, unknown))
   if (!shaped.success) {
-    const decoded = { valueAt: (path: Path) => valueAt(document.value, path), numberAt: document.numberAt }
-    const error = decodeError(shaped.error.issues, DOCUMENT, decoded) ?? 'json: cannot unmarshal'
+    const error = decodeError(shaped.error.issues, document) ?? 'not a configuration'
     return undecodable(source, error)
   }
   return {
@@ -226,7 +231,7 @@ function strictError(document: ConfigurationDocument, unknown: readonly Path[]):
   const fields = [
     ...unknown.slice(0, MAX_REPORTED).map((path) => ({ path, text: `unknown field ${quote(formatPath(path))}` })),
     ...(isJson ? duplicates : []),
-  ].sort((a, b) => compareInOrder(a.path, b.path, { valueAt: (path) => valueAt(value, path) }))
+  ].sort((a, b) => compareInOrder(a.path, b.path, value))
   const lines = isJson ? [] : duplicates.map(({ text }) => `\n  ${text}`)
   const errors = [
     ...(lines.length === 0 ? [] : [`yaml: unmarshal errors:${lines.join('')}`]),
@@ -248,7 +253,7 @@ function without(value: unknown, paths: readonly Path[]): unknown {
 
 /** Names an unknown field with its line and, if one is similar, the field that was probably meant. */
 function unknownFieldWarning(path: Path, document: ConfigurationDocument, source: string): Problem {
-  let siblings: GoType['fields'] = DOCUMENT.fields
+  let siblings: Shape['fields'] = DOCUMENT.fields
   for (const step of path.slice(0, -1)) siblings = siblings?.[String(step)]?.fields
   const guess = nearest(String(path.at(-1)), Object.keys(siblings ?? {}))
   const line = document.lineOf(path)
@@ -259,11 +264,4 @@ function unknownFieldWarning(path: Path, document: ConfigurationDocument, source
     field: formatPath(path),
     message: `unknown field, ignored${guess === undefined ? '' : ` (did you mean ${guess}?)`}`,
   }
-}
-
-/** `logging.vmodule[0].x` */
-function formatPath(path: Path): string {
-  return path
-    .map((step, index) => (typeof step === 'number' ? `[${step}]` : `${index > 0 ? '.' : ''}${String(step)}`))
-    .join('')
 }

@@ -3,13 +3,11 @@ import { field, LIVE, NO_EFFECT, RESTART } from './field.ts'
 
 const SPLIT_STREAM = {
   doc: 'Errors to standard error and the rest to standard output. Needs the feature gate LoggingAlphaOptions.',
-  goName: 'OutputRoutingOptions.splitStream',
   lostFromFile: true,
   written: 'never',
 } as const
 const INFO_BUFFER_SIZE = {
   doc: 'Bytes to collect before writing; every line is written at once. Needs the feature gate LoggingAlphaOptions.',
-  goName: 'OutputRoutingOptions.infoBufferSize',
 } as const
 
 /** In the order of the reference and of help. */

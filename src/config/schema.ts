@@ -1,6 +1,6 @@
 /**
- * How a v1alpha1 document is read, made from the table of fields: the zod schema, and the Go types that recorded error texts
- * name. Go reads null as "not given" for everything but plain durations.
+ * How a v1alpha1 document is read: the zod schema, made from the table of fields. Go reads null as "not given" for everything but plain
+ * durations.
  */
 import * as z from 'zod'
 import { parseDuration } from '../values/duration.ts'
@@ -16,42 +16,13 @@ z.config({ jitless: true })
 export const API_VERSION = 'kubeproxy.config.k8s.io/v1alpha1'
 export const KIND = 'KubeProxyConfiguration'
 
-/** What Go's types say of a value in the document. */
-export interface GoType {
-  /** As encoding/json names it: `string`, `v1alpha1.ProxyMode`. */
-  readonly go: string
-  /** The name in Go's error texts, where it is not the field's own. */
-  readonly goName?: string | undefined
-  /** Types that decode themselves in Go: their first error ends the decoding and is the only one reported. */
-  readonly reads?: 'duration' | 'flushFrequency' | 'quantity' | undefined
-  /** Of a list or map: the type of its items. */
-  readonly item?: GoType | undefined
-  /** Of a block: the types of its fields. */
-  readonly fields?: Readonly<Record<string, GoType>> | undefined
+/** The fields of a block, for messages about unknown ones. */
+export interface Shape {
+  readonly fields?: Readonly<Record<string, Shape>> | undefined
 }
 
-interface DocumentType extends GoType {
+interface DocumentType extends Shape {
   readonly schema: z.ZodType
-}
-
-type BlockOf<Path extends string> = Path extends `${infer Name}.${infer Rest}`
-  ? Name | (Rest extends `${string}.${string}` ? `${Name}.${BlockOf<Rest>}` : never)
-  : never
-
-/** Go's names of the blocks. */
-const BLOCK_TYPES: Readonly<Record<BlockOf<FieldPath>, string>> = {
-  clientConnection: 'v1alpha1.ClientConnectionConfiguration',
-  conntrack: 'v1alpha1.KubeProxyConntrackConfiguration',
-  detectLocal: 'v1alpha1.DetectLocalConfiguration',
-  iptables: 'v1alpha1.KubeProxyIPTablesConfiguration',
-  ipvs: 'v1alpha1.KubeProxyIPVSConfiguration',
-  kubeIPVS: 'KubeIPVSConfiguration',
-  logging: 'v1.LoggingConfiguration',
-  'logging.options': 'v1.FormatOptions',
-  'logging.options.json': 'v1.JSONOptions',
-  'logging.options.text': 'v1.TextOptions',
-  nftables: 'v1alpha1.KubeProxyNFTablesConfiguration',
-  winkernel: 'v1alpha1.KubeProxyWinkernelConfiguration',
 }
 
 /** A list that was given without items, which Go writes as `[]`; one that was not given is `null` there. */
@@ -84,156 +55,107 @@ interface FlushFrequency {
 }
 
 const VMODULE_ITEM: Readonly<Record<string, DocumentType>> = {
-  filePattern: { go: 'string', schema: text('') },
-  verbosity: { go: 'v1.VerbosityLevel', schema: level(0) },
+  filePattern: { schema: text('') },
+  verbosity: { schema: level(0) },
 }
 
-type KindReader<K extends Kind> = Omit<GoType, 'fields'> & {
-  /** The schema of a field that falls back on a value when the document does not give it. */
-  readonly schema: (fallback: KindValues[K]) => z.ZodType
-}
-
-const KINDS: { readonly [K in Kind]: KindReader<K> } = {
-  text: { go: 'string', schema: text },
-  address: { go: 'string', schema: text },
-  addressPort: { go: 'string', schema: text },
-  optionalText: {
-    go: 'string',
-    schema: (fallback) =>
-      z
-        .string()
-        .nullish()
-        .transform((value) => value ?? fallback),
-  },
-  boolean: {
-    go: 'bool',
-    schema: (fallback) =>
-      z
-        .boolean()
-        .nullish()
-        .transform((value) => value ?? fallback),
-  },
-  int32: {
-    go: 'int32',
-    schema: (fallback) =>
-      z
-        .int32()
-        .nullish()
-        .transform((value) => value ?? fallback),
-  },
-  nonZeroInt32: {
-    go: 'int32',
-    schema: (fallback) =>
-      z
-        .int32()
-        .nullish()
-        .transform((value) => value || fallback),
-  },
-  float32: {
-    go: 'float32',
-    schema: (fallback) =>
-      z
-        .number()
-        .min(-MAX_FLOAT32)
-        .max(MAX_FLOAT32)
-        .nullish()
-        .transform((value) => shortFloat32(value ?? 0) || fallback),
-  },
-  level: { go: 'v1.VerbosityLevel', schema: level },
-  duration: {
-    go: 'string',
-    reads: 'duration',
-    // Go reads null as '', which is no duration.
-    schema: (fallback) =>
-      z
-        .preprocess((value) => (value === null ? '' : value), durationText.optional())
-        .transform((milliseconds) => milliseconds || fallback),
-  },
-  optionalDuration: {
-    go: 'string',
-    reads: 'duration',
-    schema: (fallback) => durationText.nullish().transform((milliseconds) => milliseconds ?? fallback),
-  },
-  flushFrequency: {
-    go: 'string',
-    reads: 'flushFrequency',
-    schema: (fallback) =>
-      z
-        .union([
+/** The schema of a field that falls back on a value when the document does not give it. */
+const KINDS: { readonly [K in Kind]: (fallback: KindValues[K]) => z.ZodType } = {
+  text,
+  address: text,
+  addressPort: text,
+  optionalText: (fallback) =>
+    z
+      .string()
+      .nullish()
+      .transform((value) => value ?? fallback),
+  boolean: (fallback) =>
+    z
+      .boolean()
+      .nullish()
+      .transform((value) => value ?? fallback),
+  int32: (fallback) =>
+    z
+      .int32()
+      .nullish()
+      .transform((value) => value ?? fallback),
+  nonZeroInt32: (fallback) =>
+    z
+      .int32()
+      .nullish()
+      .transform((value) => value || fallback),
+  float32: (fallback) =>
+    z
+      .number()
+      .min(-MAX_FLOAT32)
+      .max(MAX_FLOAT32)
+      .nullish()
+      .transform((value) => shortFloat32(value ?? 0) || fallback),
+  level,
+  // Go reads null as '', which is no duration.
+  duration: (fallback) =>
+    z
+      .preprocess((value) => (value === null ? '' : value), durationText.optional())
+      .transform((milliseconds) => milliseconds || fallback),
+  optionalDuration: (fallback) => durationText.nullish().transform((milliseconds) => milliseconds ?? fallback),
+  flushFrequency: (fallback) =>
+    z
+      .union(
+        [
           z.int().transform((nanoseconds) => ({ milliseconds: nanoseconds / 1e6, asNumber: true })),
           durationText.transform((milliseconds) => ({ milliseconds, asNumber: false })),
-        ])
-        .nullish()
-        .transform(
-          (given): FlushFrequency =>
-            given === undefined || given === null || given.milliseconds === 0
-              ? { milliseconds: fallback, asNumber: false }
-              : given,
-        ),
-  },
-  texts: {
-    go: '[]string',
-    item: { go: 'string' },
-    // Go reads a null in the list as ''.
-    schema: (fallback) =>
-      z
-        .array(z.string().nullable())
-        .nullish()
-        .transform((list) => (list?.length === 0 ? GIVEN_EMPTY : (list?.map((item) => item ?? '') ?? fallback))),
-  },
-  optionalTexts: {
-    go: '[]string',
-    item: { go: 'string' },
-    schema: (fallback) =>
-      z
-        .array(z.string())
-        .nullish()
-        .transform((list) => list ?? fallback),
-  },
-  gates: {
-    go: 'map[string]bool',
-    item: { go: 'bool' },
-    schema: (fallback) =>
-      z
-        .record(
-          z.string(),
-          z
-            .boolean()
-            .nullable()
-            .transform((value) => value ?? false),
-        )
-        .nullish()
-        .transform((values) => values ?? fallback),
-  },
-  vmodule: {
-    go: 'v1.VModuleConfiguration',
-    item: { go: 'v1.VModuleItem', fields: VMODULE_ITEM },
-    schema: (fallback) =>
-      z
-        .array(blockSchema(VMODULE_ITEM))
-        .nullish()
-        .transform((list) => list ?? fallback),
-  },
-  quantity: {
-    go: 'string',
-    reads: 'quantity',
-    schema: (fallback) =>
-      z
-        .union([z.string(), z.number()])
-        .nullish()
-        .transform((size, context) => {
-          const parsed = parseQuantity(String(size ?? fallback).trim())
-          if ('value' in parsed) return parsed.value
-          context.addIssue({ code: 'custom', message: parsed.error, input: size })
-          return z.NEVER
-        }),
-  },
+        ],
+        { error: 'expected a duration, or nanoseconds as a number' },
+      )
+      .nullish()
+      .transform(
+        (given): FlushFrequency =>
+          given === undefined || given === null || given.milliseconds === 0
+            ? { milliseconds: fallback, asNumber: false }
+            : given,
+      ),
+  // Go reads a null in the list as ''.
+  texts: (fallback) =>
+    z
+      .array(z.string().nullable())
+      .nullish()
+      .transform((list) => (list?.length === 0 ? GIVEN_EMPTY : (list?.map((item) => item ?? '') ?? fallback))),
+  optionalTexts: (fallback) =>
+    z
+      .array(z.string())
+      .nullish()
+      .transform((list) => list ?? fallback),
+  gates: (fallback) =>
+    z
+      .record(
+        z.string(),
+        z
+          .boolean()
+          .nullable()
+          .transform((value) => value ?? false),
+      )
+      .nullish()
+      .transform((values) => values ?? fallback),
+  vmodule: (fallback) =>
+    z
+      .array(blockSchema(VMODULE_ITEM))
+      .nullish()
+      .transform((list) => list ?? fallback),
+  quantity: (fallback) =>
+    z
+      .union([z.string(), z.number()], { error: 'expected a size' })
+      .nullish()
+      .transform((size, context) => {
+        const parsed = parseQuantity(String(size ?? fallback).trim())
+        if ('value' in parsed) return parsed.value
+        context.addIssue({ code: 'custom', message: parsed.error, input: size })
+        return z.NEVER
+      }),
 }
 
-function leaf<K extends Kind>({ kind, default: fallback, go, goName }: Field<K>): DocumentType {
-  const { schema, ...type } = KINDS[kind]
-  return { ...type, go: go ?? type.go, goName, schema: schema(fallback) }
-}
+const leaf = <K extends Kind>({ kind, default: fallback }: Field<K>): DocumentType => ({
+  schema: KINDS[kind](fallback),
+})
 
 /** Absent and null both mean that all fields are absent. */
 function blockSchema(fields: Readonly<Record<string, DocumentType>>): z.ZodType {
@@ -243,7 +165,6 @@ function blockSchema(fields: Readonly<Record<string, DocumentType>>): z.ZodType 
 
 /** The block of the given paths, which begin with the prefix. */
 function block(
-  go: string,
   prefix: string,
   paths: readonly FieldPath[],
   more: Readonly<Record<string, DocumentType>> = {},
@@ -252,15 +173,15 @@ function block(
   for (const [name = '', inner] of Map.groupBy(paths, (path) => path.slice(prefix.length).split('.')[0])) {
     const path = prefix + name
     const [only] = inner
-    fields[name] = only === path ? leaf(fieldAt(only)) : block(Object(BLOCK_TYPES)[path] ?? '', `${path}.`, inner)
+    fields[name] = only === path ? leaf(fieldAt(only)) : block(`${path}.`, inner)
   }
-  return { go, fields, schema: blockSchema(fields) }
+  return { fields, schema: blockSchema(fields) }
 }
 
-const WORD: DocumentType = { go: 'string', schema: text('') }
+const WORD: DocumentType = { schema: text('') }
 
 /** The whole document. */
-export const DOCUMENT = block('v1alpha1.KubeProxyConfiguration', '', FIELD_PATHS, { apiVersion: WORD, kind: WORD })
+export const DOCUMENT = block('', FIELD_PATHS, { apiVersion: WORD, kind: WORD })
 
 /** What a document that fits the schema says; nothing but its types was checked. */
 export function readDocument(parsed: unknown): UncheckedConfiguration {

@@ -103,7 +103,7 @@ test('loadConfiguration reports the line, the field and the probably intended na
     ),
     [
       `${HEAD}kubeIPVS: {drainDeadline: 5}\n`,
-      'config-decode c.yaml -: failed complete: failed to decode: json: cannot unmarshal number into Go struct field KubeIPVSConfiguration.kubeIPVS.drainDeadline of type string',
+      'config-decode c.yaml -: failed complete: failed to decode: line 3: kubeIPVS.drainDeadline: expected string, received number',
     ],
   ]
   for (const [text, expected] of rows) assert.equal(firstProblem(text), expected, text)
@@ -118,50 +118,64 @@ test('loadConfiguration keeps the last of two values and drops unknown fields', 
   assert.equal(result.warnings.length, 2)
 })
 
-test('decodeConfiguration refuses broken values in the words of kube-proxy 1.37.2', () => {
+test('decodeConfiguration names line, field and both types of a broken value', () => {
   const rows: readonly (readonly [text: string, error: string])[] = [
-    [
-      'mode: 5\nbindAddress: 5\n',
-      'json: cannot unmarshal number into Go struct field KubeProxyConfiguration.bindAddress of type string',
-    ],
-    ['mode: 5\nconfigSyncPeriod: 1x\n', 'time: unknown unit "x" in duration "1x"'],
-    ['configSyncPeriod: null\n', 'time: invalid duration ""'],
-    [
-      'clientConnection: {qps: 1e39}\n',
-      'json: cannot unmarshal number 1e+39 into Go struct field ClientConnectionConfiguration.clientConnection.qps of type float32',
-    ],
-    [
-      'clientConnection: {qps: 1e400}\n',
-      'json: cannot unmarshal string into Go struct field ClientConnectionConfiguration.clientConnection.qps of type float32',
-    ],
-    [
-      'oomScoreAdj: 99999999999999999999\n',
-      'json: cannot unmarshal number 100000000000000000000 into Go struct field KubeProxyConfiguration.oomScoreAdj of type int32',
-    ],
-    ['oomScoreAdj: .inf\n', 'json: unsupported value: +Inf'],
+    ['mode: 5\nbindAddress: 5\n', 'line 4: bindAddress: expected string, received number'],
+    ['ipvs: []\n', 'line 3: ipvs: expected object, received array'],
+    ['mode: ipvs\nconfigSyncPeriod: 1x\n', 'line 4: configSyncPeriod: time: unknown unit "x" in duration "1x"'],
+    ['configSyncPeriod: null\n', 'line 3: configSyncPeriod: time: invalid duration ""'],
+    ['clientConnection: {qps: x}\n', 'line 3: clientConnection.qps: expected number, received string'],
+    ['clientConnection: {qps: 1e400}\n', 'line 3: clientConnection.qps: expected number, received string'],
+    ['oomScoreAdj: 1.5\n', 'line 3: oomScoreAdj: expected int, received number'],
+    ['oomScoreAdj: .inf\n', 'oomScoreAdj: not a finite number'],
+    ['ipvs: {excludeCIDRs: [1, .nan]}\n', 'ipvs.excludeCIDRs[1]: not a finite number'],
     [
       'logging: {flushFrequency: 1.5}\n',
-      'invalid duration "1.5": json: cannot unmarshal number 1.5 into Go value of type time.Duration',
+      'line 3: logging.flushFrequency: expected a duration, or nanoseconds as a number',
     ],
+    ['logging: {vmodule: [5]}\n', 'line 3: logging.vmodule[0]: expected object, received number'],
     [
-      'logging: {vmodule: [5]}\n',
-      'json: cannot unmarshal number into Go struct field LoggingConfiguration.logging.vmodule of type v1.VModuleItem',
+      'logging:\n  vmodule:\n  - filePattern: 5\n',
+      'line 5: logging.vmodule[0].filePattern: expected string, received number',
     ],
-    [
-      'logging: {vmodule: [{filePattern: 5}]}\n',
-      'json: cannot unmarshal number into Go struct field VModuleItem.logging.vmodule.filePattern of type string',
-    ],
+    ['featureGates: {AllBeta: 1}\n', 'line 3: featureGates.AllBeta: expected boolean, received number'],
     [
       'logging: {options: {json: {splitStream: 3}}}\n',
-      'json: cannot unmarshal number into Go struct field JSONOptions.logging.options.json.OutputRoutingOptions.splitStream of type bool',
+      'line 3: logging.options.json.splitStream: expected boolean, received number',
     ],
     [
       'logging: {options: {json: {infoBufferSize: x}}}\n',
-      "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+      "line 3: logging.options.json.infoBufferSize: quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+    ],
+    [
+      'logging: {options: {json: {infoBufferSize: []}}}\n',
+      'line 3: logging.options.json.infoBufferSize: expected a size',
     ],
   ]
   for (const [text, error] of rows) {
     const decoded = decodeConfiguration(HEAD + text, 'c.yaml')
+    assert.ok('errors' in decoded, text)
+    assert.equal(decoded.errors[0]?.message, `failed complete: failed to decode: ${error}`)
+  }
+  const large = decodeConfiguration(`${HEAD}conntrack: {maxPerCore: 99999999999}\n`, 'c.yaml')
+  assert.ok('errors' in large)
+  assert.match(large.errors[0]?.message ?? '', /: line 3: conntrack\.maxPerCore: Too big: /)
+})
+
+test('decodeConfiguration says which kind it expects', () => {
+  const rows: readonly (readonly [text: string, error: string])[] = [
+    ['- a\n', 'expected a KubeProxyConfiguration, received array'],
+    ['hello\n', 'expected a KubeProxyConfiguration, received string'],
+    ['', 'kind is missing'],
+    ['kind: KubeProxyConfiguration\n', 'apiVersion is missing'],
+    ['kind: 1\n', 'kind: expected string, received number'],
+    [
+      'kind: KubeProxyConfiguration\napiVersion: v1\n',
+      'expected kind "KubeProxyConfiguration" of version "kubeproxy.config.k8s.io/v1alpha1", received "KubeProxyConfiguration" of version "v1"',
+    ],
+  ]
+  for (const [text, error] of rows) {
+    const decoded = decodeConfiguration(text, 'c.yaml')
     assert.ok('errors' in decoded, text)
     assert.equal(decoded.errors[0]?.message, `failed complete: failed to decode: ${error}`)
   }

@@ -48,6 +48,23 @@ test('mismatches finds every other difference', () => {
   assert.equal(mismatches({ ...RECORDED, stdout: 'a\n' }, { ...OURS, stdout: 'b\n' }).length, 1)
 })
 
+test('mismatches compares errors of decoding by the field that they name', () => {
+  const go = (field: string): string =>
+    `E<time> <pid> run.go:72] "command failed" err="failed complete: failed to decode: json: cannot unmarshal string into Go struct field KubeProxyIPVSConfiguration.${field} of type bool"\n`
+  const our = (text: string): string =>
+    `E1122 04:12:07.198000   11761 run.ts:1] "command failed" err="failed complete: ${text}"\n`
+  const alike = 'failed to decode: line 3: ipvs.strictARP: expected boolean, received string'
+  assert.deepEqual(compare(go('ipvs.strictARP'), our(alike)), [])
+  assert.deepEqual(compare(go('logging.vmodule'), our('failed to decode: logging.vmodule[0]: expected object')), [])
+  assert.deepEqual(compare(go('featureGates'), our('failed to decode: featureGates.X: expected boolean')), [])
+  const missing =
+    'E<time> <pid> run.go:72] "command failed" err=<\n\tfailed complete: failed to decode: Object\n\t\'\n >\n'
+  assert.deepEqual(compare(missing, our('failed to decode: kind is missing')), [])
+  assert.equal(compare(go('ipvs.strictArp'), our(alike)).length, 1)
+  assert.equal(compare(go('ipvs.strictARP'), our('failed to decode: wrong')).length, 1)
+  assert.equal(compare(go('ipvs.strictARP'), our(`failed validate: ${alike.slice(18)}`)).length, 1)
+})
+
 test('joined makes one text of all mismatches, in the form of deviations.yaml', () => {
   const deviation = { case: 'c', reason: 'r', instead: 'exit code 0, not 1\nstderr:\n@ 1\n+x\n' }
   const found = ['exit code 0, not 1', 'stderr:\n@ 1\n+x\n']

@@ -1,11 +1,12 @@
 /**
  * How one run of the program and a recording of kube-proxy differ. The whole of standard error is compared, except: klog's
  * header, of which only the severity counts (`I`, `W`, `E`); `ts` and `caller` of JSON lines; the name of the program; the
- * usage text, which is `<usage>`; and FLAG lines of flags that kube-proxy does not have.
+ * usage text, which is `<usage>`; FLAG lines of flags that kube-proxy does not have; and the words of errors of decoding a file.
  */
 import type { Flag } from '../../src/cli/flag.ts'
 import { FLAGS } from '../../src/cli/flags.ts'
 import { differenceOf } from '../support/deviations.ts'
+import { ourLog } from './decode-errors.ts'
 import type { Outcome } from './program.ts'
 
 export interface Recorded {
@@ -26,7 +27,11 @@ export function mismatches(recorded: Recorded, ours: Outcome): readonly string[]
   if (ours.exit !== recorded.exit) found.push(`exit code ${ours.exit}, not ${recorded.exit}`)
   const texts: (readonly [what: string, recorded: string, ours: string])[] = [
     ['stdout', recorded.stdout, named(ours.stdout)],
-    ['stderr', linesOf(recorded.stderr), linesOf(named(ours.stderr).replace(USAGE, '<usage>\n\n'))],
+    [
+      'stderr',
+      linesOf(recorded.stderr),
+      linesOf(ourLog(recorded.stderr, named(ours.stderr).replace(USAGE, '<usage>\n\n'))),
+    ],
   ]
   const [wasWritten, written] = [recorded.written ?? undefined, ours.written]
   if (wasWritten !== undefined && written !== undefined) texts.push(['written', wasWritten, written])
