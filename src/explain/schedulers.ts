@@ -1,8 +1,6 @@
-/**
- * Which real servers of a virtual server get new connections, and how many: the schedulers of IPVS (net/netfilter/ipvs/ip_vs_*.c).
- * None of them chooses a real server with weight 0.
- */
+/** Which real servers of a virtual server get new connections, and how many, by what is known of its scheduler. */
 import { FLAG_SCHED_1, type RealServer, type VirtualServerFields } from '../ipvs/types.ts'
+import { schedulerTraits } from '../values/schedulers.ts'
 import type { Choice } from './types.ts'
 
 export interface Chosen {
@@ -30,13 +28,8 @@ export function schedule(
     choice: usable.length > 1 ? choice : undefined,
   })
   const weights = usable.reduce((sum, { weight }) => sum + weight, 0)
+  const { choice, weight: use } = schedulerTraits(scheduler)
   switch (scheduler) {
-    case 'rr':
-      return among('turns', () => 1 / usable.length)
-    case 'wrr':
-      return among('turns', ({ weight }) => weight / weights)
-    case 'mh':
-      return among('client', ({ weight }) => weight / weights)
     case 'sh': {
       // ip_vs_sh_reassign gives a real server with weight 0 one place in its table, and a client that finds it there gets nobody.
       const empty = (flags & FLAG_SCHED_1) === 0 ? all.length - usable.length : 0
@@ -56,10 +49,8 @@ export function schedule(
         ? among('same', () => null)
         : { servers: [{ server: best, share: 1 }], nobody: 0, choice: undefined }
     }
-    case 'dh':
-    case 'ovf':
-      return among('same', () => null)
     default:
-      return among('load', () => null)
+      if (choice === 'load' || choice === 'same') return among(choice, () => null)
+      return among(choice, ({ weight }) => (use === 'none' ? 1 / usable.length : weight / weights))
   }
 }

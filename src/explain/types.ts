@@ -4,6 +4,7 @@
  * every outcome after it says on which condition it depends.
  */
 import type { Protocol } from '../values/protocol.ts'
+import type { SchedulerChoice } from '../values/schedulers.ts'
 
 /** `icmp` is an echo request (ping) of the family of the addresses. */
 export type PacketProtocol = Protocol | 'icmp'
@@ -150,18 +151,8 @@ export interface Outcome {
   readonly steps: readonly PathStep[]
 }
 
-/** How shares come about, when there is more than one endpoint. */
-export type Choice =
-  /** In turns, by weight where weights differ: rr, wrr. */
-  | 'turns'
-  /** At random: -m statistic, twos. */
-  | 'random'
-  /** By the load of the real servers: lc, wlc, sed, nq, lblc, lblcr. */
-  | 'load'
-  /** Each client always has the same endpoint: sh, mh. */
-  | 'client'
-  /** All clients have the same endpoint: dh, fo, ovf. */
-  | 'same'
+/** How shares come about, when there is more than one endpoint: by the scheduler, or at random (-m statistic). */
+export type Choice = SchedulerChoice | 'random'
 
 export interface PacketPath {
   /** The address that the packet has as its source, also where the kernel chooses it; undefined when it has none to choose. */

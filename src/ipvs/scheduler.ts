@@ -4,6 +4,7 @@
  */
 import type { CallOptions } from '../netlink/connection.ts'
 import type { HashFlags } from '../service/annotations.ts'
+import { schedulerTraits } from '../values/schedulers.ts'
 import type { IpvsConnection } from './connection.ts'
 import { FLAG_SCHED_1, FLAG_SCHED_2, type VirtualServerFields } from './types.ts'
 
@@ -18,7 +19,7 @@ export function schedulerOf(configured: string): string {
  * hashes the source port, as in kube-proxy (IP_VS_SVC_F_SCHED_MH_PORT).
  */
 export function schedulerFlags(scheduler: string, chosen?: HashFlags): number {
-  if (scheduler !== 'sh' && scheduler !== 'mh') return 0
+  if (schedulerTraits(scheduler).hasFlags !== true) return 0
   const { fallback, port } = chosen ?? { fallback: true, port: scheduler === 'mh' }
   return (fallback ? FLAG_SCHED_1 : 0) | (port ? FLAG_SCHED_2 : 0)
 }

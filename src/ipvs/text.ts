@@ -1,6 +1,7 @@
 /** Operations as the `ipvsadm` commands that an operator would type. A test parses each command. */
 import { formatEndpoint } from '../values/address.ts'
 import type { Protocol } from '../values/protocol.ts'
+import { schedulerTraits } from '../values/schedulers.ts'
 import {
   FLAG_ONE_PACKET,
   FLAG_PERSISTENT,
@@ -61,7 +62,7 @@ export function formatOperation(op: VirtualServerOperation): string {
 
 /** ipvsadm's names of the scheduler flags for this scheduler. */
 export function schedulerFlagNames(scheduler: string, flags: number): string[] {
-  const own = scheduler === 'sh' || scheduler === 'mh'
+  const own = schedulerTraits(scheduler).hasFlags === true
   const names: string[] = []
   if ((flags & FLAG_SCHED_1) !== 0) names.push(own ? `${scheduler}-fallback` : 'flag-1')
   if ((flags & FLAG_SCHED_2) !== 0) names.push(own ? `${scheduler}-port` : 'flag-2')

@@ -5,39 +5,9 @@
 import { parseDuration } from '../values/duration.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { quote } from '../values/quote.ts'
+import { type SchedulerName, SCHEDULERS, schedulersBy, schedulerTraits } from '../values/schedulers.ts'
 import { SERVICE_ANNOTATION } from '../values/well-known.ts'
-import {
-  ALLOWED_WEIGHTS,
-  GRADUAL_SCHEDULERS,
-  isGradual,
-  MAX_WEIGHTS_TEXT,
-  parseWeights,
-  usesWeights,
-  WEIGHTED_SCHEDULERS,
-  type Weights,
-} from './weights.ts'
-
-/**
- * The schedulers of Linux. No other name from an annotation reaches the kernel, which loads the module `ip_vs_NAME` for any name
- * that it does not know.
- */
-export const SCHEDULERS = [
-  'rr',
-  'wrr',
-  'lc',
-  'wlc',
-  'lblc',
-  'lblcr',
-  'sh',
-  'dh',
-  'sed',
-  'nq',
-  'fo',
-  'ovf',
-  'mh',
-  'twos',
-] as const
-export type SchedulerName = (typeof SCHEDULERS)[number]
+import { ALLOWED_WEIGHTS, isGradual, MAX_WEIGHTS_TEXT, parseWeights, usesWeights, type Weights } from './weights.ts'
 
 /** The longest value that is read, in UTF-16 units; every allowed value is shorter. */
 const MAX_ANNOTATION_VALUE = 100
@@ -201,7 +171,7 @@ const FLAG_WORDS: Readonly<Record<keyof HashFlags, readonly string[]>> = {
 }
 
 function parseFlags(text: string, scheduler: string): Parsed<HashFlags> {
-  if (scheduler !== 'sh' && scheduler !== 'mh')
+  if (schedulerTraits(scheduler).hasFlags !== true)
     return { allowed: `only the schedulers sh and mh have flags, and the Service has ${quote(scheduler)}` }
   if (text === 'none') return { value: { fallback: false, port: false } }
   const words = text.split(',').map((word) => word.trim())
@@ -246,7 +216,7 @@ function parseMaxConnections(text: string): Parsed<number> {
 }
 
 function parseRules(text: string, scheduler: string): Parsed<Weights> {
-  if (!usesWeights(scheduler)) return { allowed: onlyWith(WEIGHTED_SCHEDULERS, 'use weights', scheduler) }
+  if (!usesWeights(scheduler)) return { allowed: onlyWith(({ weight }) => weight !== 'none', 'use weights', scheduler) }
   const value = parseWeights(text)
   return value === undefined ? { allowed: ALLOWED_WEIGHTS } : { value }
 }
@@ -254,7 +224,8 @@ function parseRules(text: string, scheduler: string): Parsed<Weights> {
 const LONGEST_SLOW_START_MS = 3_600_000
 
 function parseSlowStart(text: string, scheduler: string): Parsed<number> {
-  if (!isGradual(scheduler)) return { allowed: onlyWith(GRADUAL_SCHEDULERS, 'share connections by weight', scheduler) }
+  if (!isGradual(scheduler))
+    return { allowed: onlyWith(({ weight }) => weight === 'share', 'share connections by weight', scheduler) }
   const parsed = parseDuration(text)
   const value = 'error' in parsed ? Number.NaN : Math.round(parsed.milliseconds)
   return value >= 1000 && value <= LONGEST_SLOW_START_MS
@@ -262,6 +233,6 @@ function parseSlowStart(text: string, scheduler: string): Parsed<number> {
     : { allowed: 'it must be a duration from 1s to 1h, such as 30s or 2m' }
 }
 
-function onlyWith(schedulers: readonly string[], what: string, scheduler: string): string {
-  return `only the schedulers ${schedulers.join(', ')} ${what}, and the Service has ${quote(scheduler)}`
+function onlyWith(has: Parameters<typeof schedulersBy>[0], what: string, scheduler: string): string {
+  return `only the schedulers ${schedulersBy(has).join(', ')} ${what}, and the Service has ${quote(scheduler)}`
 }

@@ -3,48 +3,15 @@
  * have an effect on, and the weight that follows for an endpoint.
  */
 import type { Budget, Work } from '../values/budget.ts'
+import { schedulerTraits } from '../values/schedulers.ts'
 import { type NodePlace, READS_NODE_LABELS, READS_ZONE } from './node-context.ts'
 import type { SliceEndpoint } from './objects.ts'
 
-/**
- * The schedulers of Linux that choose by weight. The others (`rr`, `lc`, `dh`) only look whether it is 0 (ip_vs_rr.c, ip_vs_lc.c and
- * ip_vs_dh.c).
- */
-const WEIGHTED: ReadonlySet<string> = new Set([
-  'wrr',
-  'wlc',
-  'lblc',
-  'lblcr',
-  'sh',
-  'sed',
-  'nq',
-  'fo',
-  'ovf',
-  'mh',
-  'twos',
-])
+/** Whether a scheduler distributes connections by weight. */
+export const usesWeights = (scheduler: string): boolean => schedulerTraits(scheduler).weight !== 'none'
 
-/** Whether a scheduler, also one that only a configuration names, distributes connections by weight. */
-export function usesWeights(scheduler: string): boolean {
-  return WEIGHTED.has(scheduler)
-}
-
-/** The names of WEIGHTED, for messages. */
-export const WEIGHTED_SCHEDULERS: readonly string[] = [...WEIGHTED]
-
-/**
- * For these schedulers the weight is not a share of the connections: `fo` and `ovf` use one endpoint after the other, `ovf` until it has as many connections
- * as its weight says, and `sh` has few places for all weights together.
- */
-const NOT_GRADUAL: ReadonlySet<string> = new Set(['sh', 'fo', 'ovf'])
-
-/** The schedulers with which an endpoint gets more connections as its weight rises, for messages. */
-export const GRADUAL_SCHEDULERS: readonly string[] = WEIGHTED_SCHEDULERS.filter((name) => !NOT_GRADUAL.has(name))
-
-/** Whether a slow start is possible with a scheduler, also one that only a configuration names. */
-export function isGradual(scheduler: string): boolean {
-  return usesWeights(scheduler) && !NOT_GRADUAL.has(scheduler)
-}
+/** Whether a slow start is possible with a scheduler. */
+export const isGradual = (scheduler: string): boolean => schedulerTraits(scheduler).weight === 'share'
 
 /**
  * By how much all weights of a Service with slow start are multiplied: the weight 1 would leave no room to rise. All stay within

@@ -1,7 +1,9 @@
 /** The shares of real servers by scheduler, weight and flags. */
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
 import { schedule } from '../../src/explain/schedulers.ts'
+import { SCHEDULERS, schedulerTraits } from '../../src/values/schedulers.ts'
 import { FLAG_SCHED_1, type RealServer } from '../../src/ipvs/types.ts'
 
 const servers = (...weights: readonly number[]): readonly RealServer[] =>
@@ -48,4 +50,22 @@ describe('shares of new connections', () => {
       )
       assert.deepEqual([found.choice, found.nobody], [choice, nobody])
     })
+})
+
+describe('the table of schedulers', () => {
+  const text = readFileSync(new URL('../../docs/annotations.md', import.meta.url), 'utf8')
+  /** The names in backticks of a sentence. */
+  const namesIn = (sentence: RegExp): string[] =>
+    Array.from(sentence.exec(text)?.[0].matchAll(/`(\w+)`/g) ?? [], ([, name = '']) => name)
+
+  it('has the schedulers that the document names, with what it says of their weights', () => {
+    assert.deepEqual(namesIn(/^Allowed are `rr`[^.]*\./m), SCHEDULERS)
+    const weighted = SCHEDULERS.filter((name) => schedulerTraits(name).weight !== 'none')
+    assert.deepEqual(namesIn(/^The schedulers [^.]* use weights/m), weighted)
+    const gradual = SCHEDULERS.filter((name) => schedulerTraits(name).weight === 'share')
+    assert.deepEqual(namesIn(/^It works with [^.]*\./m), gradual)
+  })
+
+  it('takes a scheduler that it does not know to choose by load, without weights and flags', () =>
+    assert.deepEqual(schedulerTraits('mine'), { choice: 'load', weight: 'none' }))
 })

@@ -12,26 +12,11 @@ import { eventually } from '../support/deadline.ts'
 import { bothFamilies, everyKind, frontend } from '../support/every-kind.ts'
 import { rowsOfRun } from '../support/extent.ts'
 import { Load } from '../support/load.ts'
+import { SCHEDULERS } from '../../src/values/schedulers.ts'
 import { needs } from './needs.ts'
 
 /** In a quick run one of each class: in turn, by connections, by the client's address, and by a table of hashes. */
 const CLASSES: readonly string[] = ['rr', 'wlc', 'sh', 'mh']
-const SCHEDULERS = [
-  'rr',
-  'wrr',
-  'lc',
-  'wlc',
-  'sh',
-  'mh',
-  'dh',
-  'sed',
-  'nq',
-  'lblc',
-  'lblcr',
-  'fo',
-  'ovf',
-  'twos',
-] as const
 /** With ovf a server takes two connections at a time for each unit of its weight, then no more. */
 const clientsOf = (scheduler: string): number => (scheduler === 'ovf' ? 2 : 8)
 const STEPS: readonly (readonly Pod[])[] = [['b', 'c'], ['c'], ['a', 'b', 'c']]

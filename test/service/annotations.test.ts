@@ -1,13 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import {
-  AnnotationReader,
-  annotationsText,
-  NO_CHOICES,
-  SCHEDULERS,
-  type ServiceChoices,
-} from '../../src/service/annotations.ts'
+import { AnnotationReader, annotationsText, NO_CHOICES, type ServiceChoices } from '../../src/service/annotations.ts'
+import { SCHEDULERS } from '../../src/values/schedulers.ts'
 import { ALLOWED_WEIGHTS, parseWeights, type Weights } from '../../src/service/weights.ts'
 
 const OURS = 'kube-ipvs.io/'

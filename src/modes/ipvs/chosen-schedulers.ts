@@ -3,7 +3,8 @@
  * scheduler of the configuration stays in force, the Service gets a problem, and the kernel is asked again some minutes later.
  */
 import type { ProblemLog } from '../../serve/problem-log.ts'
-import { annotationField, type SchedulerName } from '../../service/annotations.ts'
+import { annotationField } from '../../service/annotations.ts'
+import type { SchedulerName } from '../../values/schedulers.ts'
 import type { AddressFrontend, FrontendKey } from '../../service/frontends.ts'
 import type { Clock } from '../../values/clock.ts'
 import type { Log } from '../../values/log.ts'

@@ -4,12 +4,8 @@ import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { ASK_AGAIN_MS, ChosenSchedulers } from '../../../src/modes/ipvs/chosen-schedulers.ts'
 import type { IpvsDataplane } from '../../../src/modes/ipvs/dataplane.ts'
-import {
-  AnnotationReader,
-  type SchedulerName,
-  SCHEDULERS,
-  type ServiceChoices,
-} from '../../../src/service/annotations.ts'
+import { AnnotationReader, type ServiceChoices } from '../../../src/service/annotations.ts'
+import { type SchedulerName, SCHEDULERS } from '../../../src/values/schedulers.ts'
 import { weightsOf } from '../../../src/service/service-port.ts'
 import type { AddressFrontend } from '../../../src/service/frontends.ts'
 import type { Service } from '../../../src/service/objects.ts'
