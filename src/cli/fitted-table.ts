@@ -1,7 +1,8 @@
 /**
- * Tables that fit a terminal of any width: columns that matter least are left out, long texts are broken into lines, and where even
- * that does not help each row becomes a small block. Output that is no terminal has no width, and gets everything.
+ * Tables that fit a terminal of any width: columns that matter least are left out, long texts are broken into lines or shortened, and where
+ * even that does not help each row becomes a small block. Output that is no terminal has no width, and gets everything.
  */
+import { printable } from '../values/quote.ts'
 import { type Cell, type Column, type ColumnOptions, formatColumns } from './terminal.ts'
 
 export interface FittedColumn extends Column {
@@ -9,6 +10,10 @@ export interface FittedColumn extends Column {
   readonly leaveOut?: number
   /** Its texts may be broken into lines. Only for the last column. */
   readonly wraps?: boolean
+  /** Its texts may be shortened in the middle, to this width before columns are left out, and to less where none is left to leave out. */
+  readonly shortens?: number
+  /** Counts as at least this wide, so that which columns are left out does not change with the numbers in them. */
+  readonly room?: number
 }
 
 /** The narrowest column of broken texts beside others. */
@@ -23,38 +28,78 @@ export function fitColumns(
 ): string[] {
   if (width === undefined) return formatColumns(columns, rows, options)
   const { gap = 2, indent = 0 } = options
-  const widths = columns.map(({ title }, index) =>
-    rows.reduce((widest, row) => Math.max(widest, textOf(row[index]).length), title.length),
+  const widths = columns.map(({ title, room = 0 }, index) =>
+    rows.reduce((widest, row) => Math.max(widest, textOf(row[index]).length), Math.max(title.length, room)),
   )
   const kept = new Set(columns.keys())
-  const total = (last?: number): number => {
-    const all = [...kept].map((index) =>
-      last !== undefined && columns[index]?.wraps === true ? last : (widths[index] ?? 0),
-    )
+  /** @param elastic the width of a column whose texts can be broken or shortened */
+  const total = (elastic: (column: FittedColumn, width: number) => number): number => {
+    const all = [...kept].map((index) => {
+      const [column = { title: '' }, width = 0] = [columns[index], widths[index]]
+      return isElastic(column) ? elastic(column, width) : width
+    })
     return indent + all.reduce((sum, one) => sum + one, 0) + gap * Math.max(0, all.length - 1)
   }
-  const wrapped = columns.findIndex(({ wraps }) => wraps === true)
-  const least = wrapped < 0 ? undefined : Math.min(widths[wrapped] ?? 0, MIN_WRAPPED)
-  while (total(least) > width) {
+  while (total(leastOf) > width) {
     const [next] = [...kept]
       .filter((index) => columns[index]?.leaveOut !== undefined)
       .sort((a, b) => (columns[b]?.leaveOut ?? 0) - (columns[a]?.leaveOut ?? 0))
-    if (next === undefined) return rows.flatMap((row) => blockOf(row, kept, width))
-    kept.delete(next)
+    if (next !== undefined) kept.delete(next)
+    else if (total((column, all) => (column.shortens === undefined ? leastOf(column, all) : 1)) <= width) break
+    else return rows.flatMap((row) => blockOf(row, kept, width))
   }
-  const left = width - total(0)
-  const shown = rows.flatMap((row) => {
-    const cells = [...kept].map((index) => row[index] ?? '')
-    if (wrapped < 0) return [cells]
-    const [first = '', ...more] = brokenCell(row[wrapped] ?? '', left)
-    const before = cells.slice(0, -1)
-    return [[...before, first], ...more.map((cell) => [...before.map(() => ''), cell])]
-  })
+  const limits = shared(
+    width - total(() => 0),
+    [...kept].filter((index) => isElastic(columns[index])),
+    widths,
+  )
   return formatColumns(
-    columns.filter((_, index) => kept.has(index)),
-    shown,
+    [...kept].flatMap((index) => {
+      const [column, limit] = [columns[index], limits.get(index)]
+      if (column === undefined) return []
+      return column.shortens === undefined || limit === undefined
+        ? [column]
+        : [{ ...column, title: shortened(column.title, limit) }]
+    }),
+    rows.flatMap((row) => linesOf(row, kept, columns, limits)),
     options,
   )
+}
+
+const leastOf = ({ shortens }: FittedColumn, all: number): number => Math.min(all, shortens ?? MIN_WRAPPED)
+
+const isElastic = (column: FittedColumn | undefined): boolean =>
+  column?.wraps === true || column?.shortens !== undefined
+
+/** The width of each elastic column: those that need less than an equal share leave the rest to the others. */
+function shared(room: number, elastic: readonly number[], widths: readonly number[]): ReadonlyMap<number, number> {
+  const limits = new Map<number, number>()
+  let left = room
+  for (const index of elastic.toSorted((a, b) => (widths[a] ?? 0) - (widths[b] ?? 0))) {
+    const limit = Math.min(widths[index] ?? 0, Math.max(1, Math.floor(left / (elastic.length - limits.size))))
+    limits.set(index, limit)
+    left -= limit
+  }
+  return limits
+}
+
+/** One line, and more where a text is broken. */
+function linesOf(
+  row: readonly Cell[],
+  kept: ReadonlySet<number>,
+  columns: readonly FittedColumn[],
+  limits: ReadonlyMap<number, number>,
+): Cell[][] {
+  let more: Cell[] = []
+  const cells = [...kept].map((index) => {
+    const [cell = '', limit = 0] = [row[index], limits.get(index)]
+    if (columns[index]?.shortens !== undefined) return repainted(cell, shortened(textOf(cell), limit))
+    if (columns[index]?.wraps !== true) return cell
+    const [first = '', ...rest] = brokenCell(cell, limit)
+    more = rest
+    return first
+  })
+  return [cells, ...more.map((cell) => [...cells.slice(0, -1).map(() => ''), cell])]
 }
 
 /** One cell a line, those after the first indented, each broken where it is too long. */
@@ -68,8 +113,17 @@ function blockOf(row: readonly Cell[], kept: ReadonlySet<number>, width: number)
 }
 
 function brokenCell(cell: Cell, width: number): Cell[] {
-  const parts = breakText(textOf(cell), width)
-  return typeof cell === 'string' ? parts : parts.map((text) => ({ text, paint: cell.paint }))
+  return breakText(textOf(cell), width).map((text) => repainted(cell, text))
+}
+
+const repainted = (cell: Cell, text: string): Cell => (typeof cell === 'string' ? text : { text, paint: cell.paint })
+
+/** The start and the end of a longer text, with a mark between them. */
+export function shortened(text: string, width: number): string {
+  const plain = printable(text)
+  if (plain.length <= width) return plain
+  const tail = Math.floor((width - 1) / 2)
+  return `${plain.slice(0, width - 1 - tail)}…${tail === 0 ? '' : plain.slice(-tail)}`
 }
 
 function textOf(cell: Cell | undefined): string {

@@ -11,7 +11,8 @@ import {
 } from '../traffic/sample.ts'
 import { printable } from '../values/quote.ts'
 import { type Extent, TOP_KEYS, type TopChoices } from './top-model.ts'
-import { type Cell, formatColumns, type Style } from './terminal.ts'
+import { fitColumns, type FittedColumn } from './fitted-table.ts'
+import type { Cell, Style } from './terminal.ts'
 
 export interface TopTable {
   readonly rates: Pick<Rates, 'mode' | 'seconds' | 'unread' | 'withoutConnections'>
@@ -20,11 +21,12 @@ export interface TopTable {
   readonly sort: SortKey
 }
 
-/** Longest line without a terminal's width. */
-const UNBOUNDED = 1000
-const NARROWEST_NAME = 12
+/** The narrowest names beside numbers, and names of Services beside those of real servers. */
+const [NARROWEST_NAME, NARROWEST_SERVICE] = [12, 17]
 /** The table does not fit into fewer columns and is cut. */
 const NARROWEST = 16
+/** From here on there is a column for each direction. */
+const BOTH_WAYS_WIDTH = 110
 const UNITS = ['', 'k', 'M', 'G', 'T', 'P']
 
 /** `0`, `0.5`, `12`, `1.5k`: at most five characters below a quintillion; `-` when it is unknown. */
@@ -71,25 +73,25 @@ const BOTH_WAYS: readonly NumberColumn[] = [
 ]
 const ONE_WAY = [CONNECTIONS_COLUMN, PACKETS_COLUMN, BYTES_COLUMN, ACTIVE_COLUMN, INACTIVE_COLUMN]
 
-/** Columns of a terminal: numbers have at most five characters, the title of the column that sorts has a mark, and two spaces. */
-const widthOf = ({ title }: NumberColumn): number => Math.max(5, title.length + 1) + 2
-
-/** The number columns for a width; the one that sorts is the last to be left out. */
-function columnsFor(width: number, sort: SortKey): readonly NumberColumn[] {
-  if (width >= 110) return BOTH_WAYS
-  const isSorting = ({ sort: one }: NumberColumn): boolean => one === sort || (sort === 'name' && one === 'connections')
-  const chosen = new Set<NumberColumn>()
-  let left = width - NARROWEST_NAME
-  for (const column of ONE_WAY.toSorted((a, b) => Number(isSorting(b)) - Number(isSorting(a)))) {
-    left -= widthOf(column)
-    if (left < 0 && chosen.size > 0) break
-    chosen.add(column)
-  }
-  return ONE_WAY.filter((column) => chosen.has(column))
+/** The number columns for a width; the one that sorts is never left out, the others from the last to the first. */
+function numberColumns(width: number | undefined, sorting: SortKey): (FittedColumn & NumberColumn)[] {
+  const columns = width === undefined || width >= BOTH_WAYS_WIDTH ? BOTH_WAYS : ONE_WAY
+  return columns.map((column, index) => {
+    const { title, sort } = column
+    const isSorting = sort === (sorting === 'name' ? 'connections' : sorting)
+    return {
+      ...column,
+      title: sort === sorting ? `${title}*` : title,
+      align: 'right',
+      // A number has at most five characters, and the title may get a mark.
+      room: Math.max(5, title.length + 1),
+      ...(isSorting ? {} : { leaveOut: index + 1 }),
+    }
+  })
 }
 
 /** The table with its totals, as text for a file or a pipe: every row. */
-export function tableText(table: TopTable, style: Style, width = UNBOUNDED): string[] {
+export function tableText(table: TopTable, style: Style, width?: number): string[] {
   return [...summary(table, style), '', ...tableLines(table, sortRows(table.rows.rows, table.sort), width, style)]
 }
 
@@ -117,45 +119,23 @@ function summary({ rates, rows, by }: TopTable, style: Style): string[] {
   ]
 }
 
-function tableLines(table: TopTable, rows: readonly Row[], width: number, style: Style): string[] {
-  const columns = columnsFor(width, table.sort)
-  const numbers = columns.reduce((sum, column) => sum + widthOf(column), 0)
-  const space = Math.max(4, width - numbers)
-  const names = table.by === 'service' ? rows.map((row) => [titleOf(row)]) : namesOfServers(rows, space)
-  const isTwo = names.some((name) => name.length > 1)
-  const nameWidth = isTwo ? Math.floor((space - 2) / 2) : space
-  const titles = isTwo ? ['SERVICE', 'REAL SERVER'] : [table.by === 'service' ? 'SERVICE' : 'REAL SERVER']
-  const paint =
-    ({ draining }: Row) =>
-    (text: string) =>
-      draining ? style('yellow', text) : text
-  const cells = rows.map((row, index): readonly Cell[] => [
-    ...titles.map((_, at) => ({ text: shortened(names[index]?.[at] ?? '', nameWidth), paint: paint(row) })),
-    ...columns.map(({ of }) => of(row)),
-  ])
-  const title = ({ title: text, sort }: NumberColumn) => (sort === table.sort ? `${text}*` : text)
-  return formatColumns(
-    [
-      ...titles.map((text) => ({ title: shortened(text, nameWidth) })),
-      ...columns.map((column) => ({ title: title(column), align: 'right' as const })),
-    ],
-    cells,
-    { paintTitle: (text) => style('dim', text) },
-  )
-}
-
 /** Service and real server beside each other where both fit, else the real server alone. */
-function namesOfServers(rows: readonly Row[], space: number): string[][] {
-  if (space < 2 * NARROWEST_NAME + 10) return rows.map(({ realServer }) => [realServer ?? ''])
-  return rows.map((row) => [titleOf(row), row.realServer ?? ''])
-}
-
-/** The start and the end of a longer text, with a mark between them. */
-export function shortened(text: string, width: number): string {
-  const plain = printable(text)
-  if (plain.length <= width) return plain
-  const tail = Math.floor((width - 1) / 2)
-  return `${plain.slice(0, width - 1 - tail)}…${tail === 0 ? '' : plain.slice(-tail)}`
+function tableLines({ by, sort }: TopTable, rows: readonly Row[], width: number | undefined, style: Style): string[] {
+  const service: FittedColumn = { title: 'SERVICE', shortens: NARROWEST_NAME }
+  const names: readonly FittedColumn[] =
+    by === 'service'
+      ? [service]
+      : [
+          { ...service, shortens: NARROWEST_SERVICE, leaveOut: 100 },
+          { title: 'REAL SERVER', shortens: NARROWEST_NAME },
+        ]
+  const numbers = numberColumns(width, sort)
+  const cells = rows.map((row): readonly Cell[] => {
+    const paint = (text: string): string => (row.draining ? style('yellow', text) : text)
+    const texts = by === 'service' ? [titleOf(row)] : [titleOf(row), row.realServer ?? '']
+    return [...texts.map((text) => ({ text, paint })), ...numbers.map(({ of }) => of(row))]
+  })
+  return fitColumns([...names, ...numbers], cells, { width, paintTitle: (text) => style('dim', text) })
 }
 
 export interface TopScreen {
@@ -191,7 +171,7 @@ export function screenText(
   const rows = sorted.slice(first, first + room)
   const shown =
     columns < NARROWEST
-      ? tableLines(table, rows, columns, plain).map((line) => cut(line, columns))
+      ? tableLines(table, rows, NARROWEST, plain).map((line) => cut(line, columns))
       : tableLines(table, rows, columns, style)
   const [headline = '', ...rest] = above
   const all = [style('bold', headline), ...rest, '', ...shown]

@@ -80,3 +80,22 @@ test('breakText keeps every character but the spaces at breaks', () => {
     }),
   )
 })
+
+test('fitColumns shortens texts in the middle, leaves columns out at their least width, then shortens further', () => {
+  const columns: readonly FittedColumn[] = [
+    { title: 'SERVICE', shortens: 8 },
+    { title: 'SERVER', shortens: 6, leaveOut: 2 },
+    { title: 'N', align: 'right', room: 4 },
+    { title: 'M', leaveOut: 1 },
+  ]
+  const rows = [['demo/a-long-name', '10.0.0.1:80', '1', '2']]
+  const at = (width: number): readonly string[] => fitColumns(columns, rows, { width })
+  assert.deepEqual(at(40).at(-1), 'demo/a-long-name  10.0.0.1:80  1  2')
+  // What one column does not need is left to the other.
+  assert.deepEqual(at(35).at(-1), 'demo/a…g-name  10.0.0.1:80  1  2')
+  assert.deepEqual(at(25), ['SERVICE  SERVER   N  M', 'dem…ame  10.…:80  1  2'])
+  assert.deepEqual(at(23), ['SERVICE         N  M', 'demo/a-…g-name  1  2'])
+  assert.deepEqual(at(14), ['SERVICE   N', 'demo…ame  1'])
+  assert.deepEqual(at(8), ['S…  N', 'd…  1'])
+  assert.deepEqual(at(5), ['demo/', 'a-lon', 'g-nam', 'e', '  1'])
+})
