@@ -5,7 +5,7 @@ import { deadlineSignal } from '../node/deadline.ts'
 import { breakText } from './fitted-table.ts'
 import type { FlagValues } from './flags.ts'
 import { canDraw } from './key-screen.ts'
-import { runLive } from './live-screen.ts'
+import { runLive, type ScrolledText, scrolledText } from './live-screen.ts'
 import { onOutputGone, page, printJson, printLines, screenOfProcess, stderrLog } from './output.ts'
 import { readStatus } from './read-status.ts'
 import { loadSettings } from './settings.ts'
@@ -77,24 +77,22 @@ async function watchOnScreen(read: ReadPart, filter: StatusFilter): Promise<numb
   const { style } = page()
   let status: Status | undefined
   let warnings: readonly string[] = []
-  return runLive(
-    {
-      refresh: async (signal) => {
-        // Standard error is most likely the same terminal, so warnings are part of the screen.
-        const found = new Set<string>()
-        status = await read(signal, (text) => found.add(text))
-        warnings = [...found]
-      },
-      lines: (width) =>
-        status === undefined
-          ? []
-          : [
-              ...statusText(status, { style, width, isPartial: isPartial(filter) }),
-              ...warnings.flatMap((text) => ['', ...breakText(text, width)]),
-            ],
+  const text: ScrolledText = {
+    refresh: async (signal) => {
+      // Standard error is most likely the same terminal, so warnings are part of the screen.
+      const found = new Set<string>()
+      status = await read(signal, (warning) => found.add(warning))
+      warnings = [...found]
     },
-    { periodMs: WATCH_MS, ...terminal },
-  )
+    lines: (width) =>
+      status === undefined
+        ? []
+        : [
+            ...statusText(status, { style, width, isPartial: isPartial(filter) }),
+            ...warnings.flatMap((warning) => ['', ...breakText(warning, width)]),
+          ],
+  }
+  return runLive(scrolledText(text, WATCH_MS), terminal)
 }
 
 async function watchInBlocks(read: ReadPart, flags: FlagValues, filter: StatusFilter): Promise<number> {

@@ -1,11 +1,11 @@
 /** `kube-ipvs top` in a terminal: reads in the background, and draws after each read and each key. */
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Rates } from '../traffic/sample.ts'
-import { KeyScreen, type KeyScreenOptions } from './key-screen.ts'
-import type { Key } from './keys.ts'
+import type { KeyScreenOptions } from './key-screen.ts'
+import { runLive } from './live-screen.ts'
+import type { Extent } from './scroll.ts'
 import { styleFor } from './terminal.ts'
 import type { TopRequest } from './top-flags.ts'
-import { type Extent, press, topChoices } from './top-model.ts'
+import { press, topChoices } from './top-model.ts'
 import { screenText, type TopTable } from './top-text.ts'
 
 /** Rates, and tables made of them: the part of TopSource that is needed. */
@@ -35,49 +35,35 @@ const FIRST_MS = 300
 const REST_FACTOR = 2
 
 /** Resolves to the exit code when a key, a signal or the end of the terminal ends it. Rejects when the kernel cannot be read. */
-export async function liveTop(options: LiveTopOptions): Promise<number> {
-  const { source, request, input, output, process } = options
-  const style = styleFor(output, options.environment)
-  const ended = Promise.withResolvers<number>()
-  const stop = new AbortController()
+export function liveTop({ source, request, environment, ...terminal }: LiveTopOptions): Promise<number> {
+  const style = styleFor(terminal.output, environment)
   let choices = topChoices(request.sort, request.by)
   let rates: Rates | undefined
   let extent: Extent = { rows: 0, height: 1 }
-
-  const draw = (): void => {
-    const { sort, by, text } = choices
-    const table = rates && source.table(rates, by, sort, text)
-    const screen = screenText(table, choices, { ...keyScreen.size, notes: source.unnamed }, style)
-    extent = screen.extent
-    keyScreen.draw(screen.lines)
-  }
-  const onKey = (key: Key): void => {
-    const next = press(choices, key, extent)
-    if (next === 'quit') return ended.resolve(0)
-    choices = next
-    draw()
-  }
-  const keyScreen = new KeyScreen({ input, output, process, onKey, onResize: draw, onEnd: ended.resolve })
-
-  const readAgainAndAgain = async (): Promise<void> => {
-    const { signal } = stop
-    for (let count = 0; !signal.aborted; count++) {
-      const startedMs = performance.now()
-      rates = await source.read({ sort: choices.sort, withRealServers: true, budgetMs: BUDGET_MS, signal })
-      const tookMs = performance.now() - startedMs
-      draw()
-      const pauseMs = count === 0 ? Math.min(FIRST_MS, request.intervalMs) : request.intervalMs - tookMs
-      await sleep(Math.max(pauseMs, tookMs * REST_FACTOR), undefined, { signal })
-    }
-  }
-
-  keyScreen.open()
-  try {
-    draw()
-    readAgainAndAgain().catch(ended.reject)
-    return await ended.promise
-  } finally {
-    stop.abort()
-    keyScreen.close()
-  }
+  return runLive(
+    {
+      refresh: async (signal) => {
+        rates = await source.read({ sort: choices.sort, withRealServers: true, budgetMs: BUDGET_MS, signal })
+      },
+      // The first read has no rates.
+      pauseMs: (tookMs) => {
+        const pauseMs = rates === undefined ? Math.min(FIRST_MS, request.intervalMs) : request.intervalMs - tookMs
+        return Math.max(pauseMs, tookMs * REST_FACTOR)
+      },
+      lines: (size) => {
+        const { sort, by, text } = choices
+        const table = rates && source.table(rates, by, sort, text)
+        const screen = screenText(table, choices, { ...size, notes: source.unnamed }, style)
+        extent = screen.extent
+        return screen.lines
+      },
+      press: (key) => {
+        const next = press(choices, key, extent)
+        if (next === 'quit') return next
+        choices = next
+        return undefined
+      },
+    },
+    terminal,
+  )
 }

@@ -1,6 +1,7 @@
 /** What somebody has chosen in `kube-ipvs top` and which key changes it; the lines are made from this and the rates alone. */
 import { GROUPINGS, type Grouping, SORT_KEYS, type SortKey } from '../traffic/rows.ts'
 import type { Key } from './keys.ts'
+import { type Extent, scrolled } from './scroll.ts'
 
 export interface TopChoices {
   readonly sort: SortKey
@@ -16,13 +17,6 @@ export interface TopChoices {
 
 export function topChoices(sort: SortKey, by: Grouping): TopChoices {
   return { sort, by, text: '', typed: undefined, help: false, scroll: 0 }
-}
-
-/** Where scrolling ends. */
-export interface Extent {
-  readonly rows: number
-  /** Rows that fit. */
-  readonly height: number
 }
 
 /** Longest text that can be typed. */
@@ -45,29 +39,9 @@ export function press(choices: TopChoices, key: Key, extent: Extent): TopChoices
   if (key.name === 'interrupt') return 'quit'
   if (choices.help) return { ...choices, help: false }
   if (choices.typed !== undefined) return typing(choices, choices.typed, key)
-  const last = Math.max(0, extent.rows - extent.height)
-  const at = Math.min(choices.scroll, last)
-  const scrolled = (scroll: number): TopChoices => ({ ...choices, scroll: Math.max(0, Math.min(last, scroll)) })
-  switch (key.name) {
-    case 'up':
-      return scrolled(at - 1)
-    case 'down':
-      return scrolled(at + 1)
-    case 'page-up':
-      return scrolled(at - extent.height)
-    case 'page-down':
-      return scrolled(at + extent.height)
-    case 'home':
-      return scrolled(0)
-    case 'end':
-      return scrolled(last)
-    case 'escape':
-      return { ...choices, text: '', scroll: 0 }
-    case 'text':
-      return pressLetter(choices, key.text)
-    default:
-      return choices
-  }
+  if (key.name === 'escape') return { ...choices, text: '', scroll: 0 }
+  if (key.name === 'text') return pressLetter(choices, key.text)
+  return { ...choices, scroll: scrolled(choices.scroll, key.name, extent) ?? choices.scroll }
 }
 
 function pressLetter(choices: TopChoices, letter: string): TopChoices | 'quit' {

@@ -10,7 +10,8 @@ import {
   type Traffic,
 } from '../traffic/sample.ts'
 import { printable } from '../values/quote.ts'
-import { type Extent, TOP_KEYS, type TopChoices } from './top-model.ts'
+import { type Extent, firstShown } from './scroll.ts'
+import { TOP_KEYS, type TopChoices } from './top-model.ts'
 import { fitColumns, type FittedColumn } from './fitted-table.ts'
 import type { Cell, Style } from './terminal.ts'
 
@@ -167,7 +168,7 @@ export function screenText(
   )
   const room = Math.max(1, height - above.length - 3)
   const sorted = sortRows(table.rows.rows, table.sort)
-  const first = Math.min(choices.scroll, Math.max(0, sorted.length - room))
+  const first = firstShown(choices.scroll, { rows: sorted.length, height: room })
   const rows = sorted.slice(first, first + room)
   const shown =
     columns < NARROWEST

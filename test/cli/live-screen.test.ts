@@ -1,22 +1,22 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { canDraw } from '../../src/cli/key-screen.ts'
-import { type LiveView, runLive } from '../../src/cli/live-screen.ts'
+import { runLive, type ScrolledText, scrolledText } from '../../src/cli/live-screen.ts'
 import { until } from '../support/deadline.ts'
 import { ENTER, FakeTerminal } from '../support/fake-terminal.ts'
 
 /** Ten lines on a terminal of 20 columns and 4 rows. */
-function begin(view: Partial<LiveView> = {}, periodMs = 60_000) {
+function begin(view: Partial<ScrolledText> = {}, periodMs = 60_000) {
   const terminal = new FakeTerminal()
   const { input, output, process } = terminal
   output.resize(20, 4)
   let refreshed = 0
-  const all: LiveView = {
+  const all: ScrolledText = {
     refresh: async () => void refreshed++,
     lines: (columns) => Array.from({ length: 10 }, (_, index) => `line ${index} of ${columns}`),
     ...view,
   }
-  const ended = runLive(all, { periodMs, input, output, process })
+  const ended = runLive(scrolledText(all, periodMs), { input, output, process })
   const drawn = () => until('a drawing', () => output.screen.length === 4)
   return { terminal, input, output, process, ended, drawn, refreshed: () => refreshed }
 }
