@@ -1,7 +1,8 @@
 /** Whether a packet matches a rule: the judgements of all its matches together. */
 import { type Judgement, TRUE, unknown } from './judgement.ts'
 import { JUDGES } from './matches.ts'
-import type { ParsedRule, RuleMatch } from './rules.ts'
+import type { RuleMatch } from '../iptables/rule-parts.ts'
+import type { ParsedRule } from './rules.ts'
 import type { PacketState, Prediction } from './state.ts'
 
 export interface RuleJudgement {

@@ -1,8 +1,5 @@
-/**
- * Rules as iptables-save prints them, taken apart: chains with their policies, and of each rule its matches and its target. Which
- * of them are understood is decided where they are judged (`matches.ts`, `targets.ts`).
- */
-import { type RuleOption, ruleOptions } from '../iptables/rule-text.ts'
+/** Chains with their policies and rules, each rule taken apart once. `matches.ts` and `targets.ts` judge the parts. */
+import { partsOf, type RuleParts } from '../iptables/rule-parts.ts'
 import { parsePolicies, parseSave } from '../iptables/save-text.ts'
 
 /** All tables of one family: table, then chain. */
@@ -16,26 +13,9 @@ export interface RuleChain {
   readonly rules: readonly string[]
 }
 
-/** A match: the options after `-m NAME`, or those before all of them (`-s`, `-d`, `-i`, `-o`, `-p`), whose name is ''. */
-export interface RuleMatch {
-  readonly name: string
-  readonly options: readonly RuleOption[]
-}
-
-export interface RuleTarget {
-  /** `MARK`, or a chain. */
-  readonly name: string
-  /** -g: what follows in this chain is left out when the other chain returns. */
-  readonly isGoto: boolean
-  readonly options: readonly RuleOption[]
-}
-
-export interface ParsedRule {
+export interface ParsedRule extends RuleParts {
   /** `-A CHAIN …` */
   readonly text: string
-  readonly matches: readonly RuleMatch[]
-  /** undefined: the rule only counts. */
-  readonly target: RuleTarget | undefined
 }
 
 /** Chains that were read from the kernel. */
@@ -71,17 +51,7 @@ export function rulesOf(chain: RuleChain): readonly ParsedRule[] {
   return rules
 }
 
-export function parseRule(chain: string, rule: string): ParsedRule {
-  const head: RuleOption[] = []
-  const matches: { name: string; options: RuleOption[] }[] = [{ name: '', options: head }]
-  let target: { name: string; isGoto: boolean; options: RuleOption[] } | undefined
-  let group = head
-  for (const option of ruleOptions(rule)) {
-    const [value = ''] = option.values
-    if (option.name === '-m' && target === undefined) matches.push({ name: value, options: (group = []) })
-    else if (option.name === '-j' || option.name === '-g')
-      target = { name: value, isGoto: option.name === '-g', options: (group = []) }
-    else group.push(option)
-  }
-  return { text: `-A ${chain} ${rule}`, matches: head.length === 0 ? matches.slice(1) : matches, target }
-}
+export const parseRule = (chain: string, rule: string): ParsedRule => ({
+  text: `-A ${chain} ${rule}`,
+  ...partsOf(rule),
+})

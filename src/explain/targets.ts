@@ -1,7 +1,6 @@
 /** What targets of rules do to a packet. A target that only notes something (LOG, a counter) changes nothing about its path. */
-import type { RuleOption } from '../iptables/rule-text.ts'
 import { parseAddress } from '../values/address.ts'
-import type { RuleTarget } from './rules.ts'
+import type { RuleOption, RuleTarget } from '../iptables/rule-parts.ts'
 import type { PacketState, Prediction } from './state.ts'
 import type { StepEffect } from './types.ts'
 

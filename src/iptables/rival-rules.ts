@@ -3,7 +3,7 @@
  * portmap inserts its jump at the top, takes its port of every address of the node. A rule that leads nowhere but back, such as the chains of most
  * network plug-ins, takes nothing.
  */
-import { ruleOptions, type RuleOption } from './rule-text.ts'
+import { ruleOptions, type RuleOption } from './rule-parts.ts'
 import type { SavedTable } from './save-text.ts'
 import type { RivalRule } from './types.ts'
 

@@ -1,9 +1,10 @@
 /**
- * One rule as text: its words, and a canonical form that is equal for two spellings of one rule. The canonical form ignores the
+ * One rule as text: how a word is written, and a canonical form that is equal for two spellings of one rule. The canonical form ignores the
  * order of matches, which would be wrong for matches that count (limit, recent); none of our rules has one.
  */
 import { sameList } from '../values/lists.ts'
 import { PROTOCOL_NUMBER } from '../values/protocol.ts'
+import { partsOf, type RuleOption, ruleOptions } from './rule-parts.ts'
 import { iptablesError } from './types.ts'
 
 /** Stands for rules of a chain of ours that could not be read, so that the chain is written again. */
@@ -30,59 +31,6 @@ function quoted(word: string): string {
 /** Whether iptables-restore reads this as one line: a line feed ends it, and a zero cuts it off. */
 export function isOneLine(rule: string): boolean {
   return !rule.includes('\n') && !rule.includes('\0')
-}
-
-/** The words of a rule without quotes. A quote without an end reaches to the end of the text. */
-export function wordsOf(rule: string): string[] {
-  const words: string[] = []
-  let word = ''
-  let started = false
-  let quoted = false
-  for (let at = 0; at < rule.length; at++) {
-    const letter = rule.charAt(at)
-    if (quoted && letter === '\\') word += rule.charAt(++at)
-    else if (letter === '"') {
-      quoted = !quoted
-      started = true
-    } else if (!quoted && (letter === ' ' || letter === '\t')) {
-      if (started) words.push(word)
-      word = ''
-      started = false
-    } else {
-      word += letter
-      started = true
-    }
-  }
-  if (started) words.push(word)
-  return words
-}
-
-/** An option with its values, `! --src-type LOCAL`. */
-export interface RuleOption {
-  readonly negated: boolean
-  readonly name: string
-  readonly values: readonly string[]
-}
-
-/** The options of a rule in order: its matches after each `-m`, and those of its target after `-j` or `-g`. */
-export function ruleOptions(rule: string): RuleOption[] {
-  return optionsOf(wordsOf(rule))
-}
-
-function optionsOf(words: readonly string[]): RuleOption[] {
-  const options: RuleOption[] = []
-  for (let at = 0; at < words.length; ) {
-    const negated = words[at] === '!'
-    const name = words[negated ? at + 1 : at] ?? ''
-    const first = negated ? at + 2 : at + 1
-    let end = first
-    // A comment is one word, also one that begins with `-`.
-    if (name === '--comment') end++
-    else while (end < words.length && words[end] !== '!' && words[end]?.startsWith('-') === false) end++
-    options.push({ negated, name, values: words.slice(first, end) })
-    at = end
-  }
-  return options
 }
 
 const PROTOCOL_OF_NUMBER: ReadonlyMap<string, string> = new Map(
@@ -126,22 +74,18 @@ function formatOption({ negated, name, values }: RuleOption): string {
 
 /** A text that is equal for rules that differ only in their spelling and the order of their matches. */
 export function canonicalRule(rule: string): string {
-  const head: string[] = []
-  const matches: string[][] = []
-  let group = head
-  let target: string[] = []
-  for (const option of optionsOf(wordsOf(rule))) {
-    if (option.name === '-m') matches.push((group = []))
-    else if (option.name === '-j' || option.name === '-g') target = group = []
-    group.push(formatOption(option))
-  }
-  const parts = [head.sort(), ...matches.map(inOrder).sort(), inOrder(target)]
-  return parts.flat().join(' ')
-}
-
-/** The name of the match or target, then its options in order. */
-function inOrder([name, ...options]: readonly string[]): string[] {
-  return name === undefined ? [] : [name, ...options.sort()]
+  const { matches, target } = partsOf(rule)
+  const inOrder = (options: readonly RuleOption[]): string[] => options.map(formatOption).sort()
+  const loaded = matches
+    .filter(({ name }) => name !== '')
+    .map(({ name, options }) => [`-m ${quoted(name)}`, ...inOrder(options)])
+  return [
+    ...inOrder(matches.find(({ name }) => name === '')?.options ?? []),
+    ...loaded.sort().flat(),
+    ...(target === undefined
+      ? []
+      : [`${target.isGoto ? '-g' : '-j'} ${quoted(target.name)}`, ...inOrder(target.options)]),
+  ].join(' ')
 }
 
 export function sameRule(a: string, b: string): boolean {
@@ -196,7 +140,7 @@ function inGroups(rules: readonly string[]): ReadonlyMap<string, readonly string
 
 /** `tcp 80`, and `10.96.0.1/32`; undefined when the rule matches more than one of them. */
 function destinationOf(rule: string): { readonly port: string | undefined; readonly address: string | undefined } {
-  const options = optionsOf(wordsOf(rule))
+  const options = ruleOptions(rule)
   const valueOf = (name: string): string | undefined => {
     const option = options.find((one) => one.name === name)
     const value = option?.values[0]
@@ -211,22 +155,22 @@ function destinationOf(rule: string): { readonly port: string | undefined; reado
 
 /** The target of a rule, which is a chain or a verdict; undefined when the rule only counts. */
 export function targetOf(rule: string): string | undefined {
-  return optionsOf(wordsOf(rule)).find(({ name }) => name === '-j' || name === '-g')?.values[0]
+  return partsOf(rule).target?.name
 }
 
 const JUMP_OPTIONS: ReadonlySet<string> = new Set(['-m', '--comment', '--ctstate', '--state', '-j'])
 
 /** Whether a rule has a target and matches nothing but the state of connections. */
 export function isPlainJump(rule: string): boolean {
-  return optionsOf(wordsOf(rule)).every(({ name, negated }) => !negated && JUMP_OPTIONS.has(name))
+  return ruleOptions(rule).every(({ name, negated }) => !negated && JUMP_OPTIONS.has(name))
 }
 
 /** The set that a rule matches; undefined when it matches none. */
 export function setOf(rule: string): string | undefined {
-  return optionsOf(wordsOf(rule)).find(({ name }) => name === '--match-set')?.values[0]
+  return ruleOptions(rule).find(({ name }) => name === '--match-set')?.values[0]
 }
 
 /** The matches that a rule loads by name (`-m`). */
 export function matchesOf(rule: string): readonly string[] {
-  return optionsOf(wordsOf(rule)).flatMap(({ name, values }) => (name === '-m' ? (values[0] ?? []) : []))
+  return partsOf(rule).matches.flatMap(({ name }) => (name === '' ? [] : name))
 }

@@ -3,7 +3,7 @@
  * connection only, so the counter of the rule that chooses an endpoint's address is the number of its connections; packets
  * and bytes are counted nowhere. kube-proxy and this program name the Service port in the comment of that rule.
  */
-import { wordsOf } from '../iptables/rule-text.ts'
+import { wordsOf } from '../iptables/rule-parts.ts'
 import { saveLines } from '../iptables/save-lines.ts'
 
 export interface EndpointCounter {

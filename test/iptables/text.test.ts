@@ -5,15 +5,8 @@ import fc from 'fast-check'
 import { formatRestore, parseFailure } from '../../src/iptables/restore-text.ts'
 import { IPTABLES_LAYOUT, IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import { renderIpvsRules } from '../../src/modes/ipvs/iptables-firewall/rules/render.ts'
-import {
-  canonicalRule,
-  matchesOf,
-  quoteWord,
-  sameRule,
-  sameRules,
-  targetOf,
-  wordsOf,
-} from '../../src/iptables/rule-text.ts'
+import { canonicalRule, matchesOf, quoteWord, sameRule, sameRules, targetOf } from '../../src/iptables/rule-text.ts'
+import { wordsOf } from '../../src/iptables/rule-parts.ts'
 import { foreignReferences, itemsOf, parseSave } from '../../src/iptables/save-text.ts'
 import type { IptablesOperation } from '../../src/iptables/types.ts'
 import { MemoryIptables } from './memory-iptables.ts'

@@ -2,7 +2,8 @@
  * Compares the chains and rules that a Service needs in iptables mode with those that are there.
  */
 import { diffIptables, formatIptablesOperation } from '../../iptables/diff.ts'
-import { canonicalRule, ruleOptions } from '../../iptables/rule-text.ts'
+import { canonicalRule } from '../../iptables/rule-text.ts'
+import { ruleOptions } from '../../iptables/rule-parts.ts'
 import type { SavedTables } from '../../iptables/save-text.ts'
 import { chainHash, serviceChain } from '../../modes/iptables/chains/chain-names.ts'
 import type { LiveObjects } from '../../modes/look/live-objects.ts'

@@ -5,7 +5,7 @@
 import { familyOf, formatEndpoint } from '../../values/address.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import type { SavedTable, SavedTables } from '../../iptables/save-text.ts'
-import { wordsOf } from '../../iptables/rule-text.ts'
+import { wordsOf } from '../../iptables/rule-parts.ts'
 import { isOfMode } from '../modes-in-kernel.ts'
 import { ANY_ADDRESS } from '../../values/well-known.ts'
 
