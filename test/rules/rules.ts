@@ -197,7 +197,6 @@ export const PACKAGE_USERS: Readonly<Record<string, readonly string[]>> = {
 export const PURE_ROOMS: readonly string[] = [
   'src/doctor/checks',
   'src/explain',
-  'src/values',
   'src/service',
   'src/watch/objects',
   'src/modes/ipvs/iptables-firewall/rules',
