@@ -14,6 +14,7 @@ import { changesArrived, type ChangesArrived } from '../sync/channels.ts'
 import { DesiredFrontends } from '../sync/desired-frontends.ts'
 import { SyncLoop } from '../sync/loop.ts'
 import type { PassReport } from '../sync/reconciler.ts'
+import { newBudget } from '../values/event-loop.ts'
 import type { Log } from '../values/log.ts'
 import type { ObjectSink, Source } from '../watch/source.ts'
 import { FollowedNodeLabels, type OpenNodeLabels } from './followed-node-labels.ts'
@@ -207,7 +208,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
     onChange: (labels) => node.setNodeLabels(labels),
     now,
   })
-  const desired = new DesiredFrontends(node.view.context, frontendSettingsOf(configuration, mode))
+  const desired = new DesiredFrontends(node.view.context, frontendSettingsOf(configuration, mode), newBudget(now))
 
   // What is reported: metrics, log, health.
   const metrics = proxyMetrics({ ...options, mode, fallback, desired, nodeLabels, now })

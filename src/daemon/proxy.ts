@@ -158,10 +158,9 @@ export class Proxy {
       nodeLabels.frontend(key, changed)
     }
     const problems = reportsProblems ? listener.serviceProblems : () => undefined
-    const flush = (): number => desired.flush({ frontend, problems }, Number.POSITIVE_INFINITY)
-    flush()
+    desired.flushAll({ frontend, problems })
     await nodeLabels.known(deadlineMs)
-    flush()
+    desired.flushAll({ frontend, problems })
     const rows = await mode.dataplane.plan(abort.signal)
     const claims = Array.from(desired.frontends(), ([, claim]) => claim)
     return withOwners(rows, claims, mode)

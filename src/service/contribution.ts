@@ -72,16 +72,10 @@ export interface Turn {
 
 const NO_LIMITS: Turn = { owner: '', budget: new Budget(), room: { allows: () => true } }
 
-/** So many source ranges are read in about a unit of work. */
-const RANGES_A_UNIT = 32
-/** So many places that get no frontend cost as much as a unit of work. */
-const PLACES_A_UNIT = 16
-
 /**
  * Makes the frontends of a Service one by one, in the order of FRONTEND_ROLES. Addresses that the cluster allocates precede those that
  * users may write, so that a Service beyond the limit keeps the former. `slices` are the Service's own, in any order. Yields undefined
- * where the budget is spent: what the caller does with a frontend counts too, and it renews the budget. The first frontend that there
- * is no room for, and all that follow, are left out.
+ * where the slice of the budget is over. The first frontend that there is no room for, and all that follow, are left out.
  */
 export function* frontendsOf(
   service: Service,
@@ -95,7 +89,6 @@ export function* frontendsOf(
   const frontends = new Map<FrontendKey, Frontend>()
   const choices = choicesOf(service, settings, problems)
   const sourceRanges = parseCidrs(service.sourceRanges)
-  budget.use(sourceRanges.length / RANGES_A_UNIT)
   const families = familiesOf(service, choices, sourceRanges, node, settings, problems)
   const joined =
     JoinedSlices.ofFew(slices, node.nodeName) ?? (yield* JoinedSlices.ofMany(slices, node.nodeName, budget))
@@ -128,7 +121,6 @@ export function* frontendsOf(
           ? { frontends: 1, wants: Math.max(next, costs.total + cost), next }
           : { ...shortage, frontends: shortage.frontends + 1, wants: shortage.wants + cost }
     }
-    budget.use(1 / PLACES_A_UNIT)
     if (budget.spent()) yield undefined
   }
   reportOtherFamilies(service, problems)

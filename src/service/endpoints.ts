@@ -17,6 +17,12 @@ export interface Endpoint {
   readonly source: SliceEndpoint
 }
 
+/** Orders by the text of the address, then by port, like compareRealServers in `src/ipvs`. */
+export function compareEndpoints(a: Endpoint, b: Endpoint): number {
+  if (a.address !== b.address) return a.address < b.address ? -1 : 1
+  return a.port - b.port
+}
+
 /** Whether the slice says that the endpoint runs on the node of that name; false when the name is ''. */
 export function isLocalTo(endpoint: SliceEndpoint, nodeName: string): boolean {
   return endpoint.nodeName === nodeName && nodeName !== ''

@@ -5,9 +5,9 @@
  */
 import { familyOf } from '../values/address.ts'
 import type { Budget, Work } from '../values/budget.ts'
-import { MERGED_A_UNIT, mergeSorted, PORTION, SORTED_A_UNIT, sortInPortions } from '../values/merge.ts'
+import { mergeSorted, PORTION, sortInPortions } from '../values/merge.ts'
 import type { IpFamily, Protocol } from '../values/protocol.ts'
-import { type Endpoint, isLocalTo } from './endpoints.ts'
+import { compareEndpoints, type Endpoint, isLocalTo } from './endpoints.ts'
 import type { EndpointSlice, SliceEndpoint } from './objects.ts'
 
 /** One port of a slice. */
@@ -30,10 +30,6 @@ export class PortSources {
   }
 }
 
-/** So many ports of slices are joined in about a unit of work. */
-const PORTS_A_UNIT = 32
-/** So many entries are looked at in about a unit of work. */
-export const ENTRIES_A_UNIT = 256
 /** A list of so few entries is joined and sorted at once. */
 const FEW = 64
 
@@ -72,7 +68,6 @@ export class JoinedSlices {
       for (let from = 0; from < slice.ports.length; from += PORTION) {
         const ports = slice.ports.slice(from, from + PORTION)
         joined.#addPorts(slice, place, ports)
-        budget.use((1 + ports.length) / PORTS_A_UNIT)
         if (budget.spent()) yield
       }
     return joined
@@ -132,17 +127,16 @@ export class JoinedSlices {
     for (const group of smallGroups(all)) {
       const own: Endpoint[] = []
       for (const { slice, port } of group)
-        for (const source of this.#sort(slice, budget)) own.push({ address: source.address, port, source })
+        for (const source of this.#sort(slice)) own.push({ address: source.address, port, source })
       // Sorting several sorted lists only merges them.
       lists.push(group.length === 1 ? own : own.sort(compareEndpoints))
-      budget.use(own.length / MERGED_A_UNIT)
       if (budget.spent()) yield
     }
     return this.#withoutRepeats(yield* mergeSorted(lists, compareEndpoints, budget))
   }
 
   /** The endpoints of a slice that are of its family, by address; of one address in their order. */
-  #sort(slice: EndpointSlice, budget: Budget): readonly SliceEndpoint[] {
+  #sort(slice: EndpointSlice): readonly SliceEndpoint[] {
     this.#sorted ??= new Map()
     const known = this.#sorted.get(slice)
     if (known !== undefined) return known
@@ -150,7 +144,6 @@ export class JoinedSlices {
       .filter(({ address }) => familyOf(address) === slice.family)
       .sort((a, b) => (a.address < b.address ? -1 : a.address > b.address ? 1 : 0))
     this.#sorted.set(slice, sorted)
-    budget.use(slice.endpoints.length / SORTED_A_UNIT)
     return sorted
   }
 
@@ -183,14 +176,12 @@ export class JoinedSlices {
     for (const { endpoints } of this.#withPorts(family)) {
       for (const endpoint of endpoints)
         if (isReadyHere(endpoint)) (endpoint.terminating ? terminating : ready).add(endpoint.address)
-      budget.use(endpoints.length / ENTRIES_A_UNIT)
       if (budget.spent()) yield
     }
     if (terminating.size === 0) return ready.size
     for (const { endpoints } of this.#withPorts(family)) {
       for (const endpoint of endpoints)
         if (!endpoint.terminating && !isReadyHere(endpoint)) terminating.delete(endpoint.address)
-      budget.use(endpoints.length / ENTRIES_A_UNIT)
       if (budget.spent()) yield
     }
     for (const address of ready) terminating.delete(address)
@@ -232,10 +223,4 @@ function portKey(family: IpFamily, protocol: Protocol, portName: string): string
  */
 function rank(endpoint: SliceEndpoint, nodeName: string): number {
   return (endpoint.terminating ? 4 : 0) + (endpoint.ready ? 0 : 2) + (isLocalTo(endpoint, nodeName) ? 0 : 1)
-}
-
-/** Orders by the text of the address, then by port, like compareRealServers in `src/ipvs`. */
-function compareEndpoints(a: Endpoint, b: Endpoint): number {
-  if (a.address !== b.address) return a.address < b.address ? -1 : 1
-  return a.port - b.port
 }

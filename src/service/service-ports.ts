@@ -3,17 +3,14 @@
  * from them. The limit counts entries of slices that are worked through, because a port costs as much when none of its endpoints is used.
  */
 import type { Budget, Work } from '../values/budget.ts'
-import { SORTED_A_UNIT } from '../values/merge.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { type Endpoint, selectEndpoints } from './endpoints.ts'
 import { type FamilyOfService, makeServicePort, type PortEndpoints, type ServicePort } from './service-port.ts'
-import { ENTRIES_A_UNIT, type JoinedSlices, type PortSources } from './joined-slices.ts'
+import type { JoinedSlices, PortSources } from './joined-slices.ts'
 import { type NodePlace, READS_NODE_PORT_ADDRESSES } from './node-context.ts'
 import type { Service, ServicePortSpec } from './objects.ts'
 import { endpointWeights, weightOf } from './weights.ts'
 
-/** An endpoint is looked at so many times when the endpoints of a port are selected. */
-const SELECTION_PASSES = 4
 const NONE: readonly Endpoint[] = []
 
 export class ServicePorts {
@@ -49,7 +46,6 @@ export class ServicePorts {
     const made = this.#portsIn(family)
     if (made.has(spec)) return made.get(spec)
     const sources = this.#joined.sourcesOf(family.family, spec.protocol, spec.name)
-    this.#budget.use((sources?.all.length ?? 0) / ENTRIES_A_UNIT)
     const endpoints = this.#few(sources, family) ?? (yield* this.#many(sources, family))
     // kube-proxy answers health checks only for Services with a port for them.
     const hasChecks = this.#service.healthCheckNodePort !== 0
@@ -81,7 +77,6 @@ export class ServicePorts {
     if (!this.#joined.isFew(sources) || entries > this.#entriesLeft) return undefined
     this.#entriesLeft -= entries
     const candidates = this.#joined.few(sources)
-    this.#budget.use(entries / SORTED_A_UNIT)
     return this.#select(candidates, weights && candidates.map(({ source }) => weightOf(weights, source, this.#node)))
   }
 
@@ -92,8 +87,8 @@ export class ServicePorts {
     this.#entriesLeft -= sources.entries
     const candidates = yield* this.#joined.many(sources, this.#budget)
     const own = weights && (yield* endpointWeights(weights, candidates, this.#node, this.#budget))
+    if (this.#budget.spent()) yield
     const endpoints = this.#select(candidates, own)
-    this.#budget.use((SELECTION_PASSES * candidates.length) / ENTRIES_A_UNIT)
     this.#endpoints.set(sources, endpoints)
     return endpoints
   }

@@ -132,11 +132,6 @@ export function weightOf(weights: Weights, endpoint: SliceEndpoint, node: NodePl
   return weights.other
 }
 
-/** So many rules are compared with an endpoint in about a unit of work. */
-const RULES_A_UNIT = 256
-/** Rules between two looks at the budget. */
-const PORTION = 8192
-
 /** The weight of each endpoint, for a proxy on this node. */
 export function* endpointWeights(
   weights: Weights,
@@ -145,13 +140,9 @@ export function* endpointWeights(
   budget: Budget,
 ): Work<readonly number[]> {
   const all: number[] = []
-  const rules = weights.rules.length + 1
-  const portion = Math.ceil(PORTION / rules)
-  for (let from = 0; from < endpoints.length; from += portion) {
-    const some = endpoints.slice(from, from + portion)
-    for (const { source } of some) all.push(weightOf(weights, source, node))
-    budget.use((some.length * rules) / RULES_A_UNIT)
-    if (budget.spent()) yield
+  for (const { source } of endpoints) {
+    all.push(weightOf(weights, source, node))
+    if (budget.spentBySteps()) yield
   }
   // A copy has no room for more (see `present` in src/values/lists.ts).
   return all.slice()

@@ -3,16 +3,15 @@
  * changed. The cost depends on the number of dirty owners, not on the number of Services.
  */
 import { frontendsOf, type FrontendSettings } from '../service/contribution.ts'
-import { CHOICE_NAMES, NO_CHOICES, type ServiceChoices } from '../service/annotations.ts'
 import { type Frontend, frontendComparison, type FrontendKey } from '../service/frontends.ts'
 import { changedFields, type NodeContext, READS_ALL, READS_LOCAL_ADDRESSES } from '../service/node-context.ts'
 import type { EndpointSlice, ObjectChange, Service } from '../service/objects.ts'
-import type { Budget } from '../values/budget.ts'
+import { Budget, type Work } from '../values/budget.ts'
 import type { Problem } from '../values/errors.ts'
 import { ClusterIps } from './cluster-ips.ts'
 import { DirtyOwners } from './dirty-owners.ts'
 import { type Claim, type Loss, OwnedMap } from './owned-map.ts'
-import { OwnerShares, RESTLESS_UNITS } from './owner-shares.ts'
+import { OwnerChoices } from './owner-choices.ts'
 import { OwnerWork } from './owner-work.ts'
 import { namespaceOf, NodeRoom } from './node-room.ts'
 import { OwnedSlices, sliceKeyOf } from './owned-slices.ts'
@@ -28,12 +27,8 @@ export interface FrontendListener {
 const NO_KEYS: readonly FrontendKey[] = []
 const NO_PROBLEMS: readonly Problem[] = []
 
-/** Of Services that cost more than this also what they had counts as work. */
-const LARGE_COST = 500
 /** Decisions about the room of the node in one call that does everything. Each may let Services grow that the one before could not judge. */
 const MAX_DECISIONS = 20
-/** Units of work (see OwnerWork) that one owner may use at once. Nearly every Service needs less. */
-const OWNER_UNITS = 250
 
 export class DesiredFrontends {
   readonly #services = new Map<string, Service>()
@@ -43,28 +38,28 @@ export class DesiredFrontends {
   readonly #claimed = new Map<string, readonly FrontendKey[]>()
   readonly #dirty = new DirtyOwners()
   /**
-   * Owners whose work takes more than OWNER_UNITS and is not done yet. If such an owner becomes dirty, its next work waits for
-   * this one.
+   * Owners whose work is longer than the slice that it began in, with that work, or undefined if it has not begun. If an owner becomes dirty
+   * whose work is under way, its next work waits for this one.
    */
-  readonly #large = new Map<string, OwnerWork>()
-  /** Owners that cost more than LARGE_COST. */
-  readonly #wereLarge = new Set<string>()
-  /** Which owners rest, because work on them took much. */
-  readonly shares = new OwnerShares()
+  readonly #long = new Map<string, OwnerWork | undefined>()
+  /** Owners whose last work was long; none that `all` has computed, which ends although they change all the time. */
+  readonly #slow = new Set<string>()
+  #isInAll = false
   readonly room: NodeRoom
-  /** Dirty owners that may have more of the node, or must have less. */
-  readonly #decided = new Set<string>()
   /** READS_* bits of owners, without those that read READS_LOCAL_ADDRESSES only: nearly all. */
   readonly #reads = new Map<string, number>()
-  /** What each owner has chosen by annotations, without those that have chosen nothing. */
-  readonly #choices = new Map<string, ServiceChoices>()
+  readonly #choices = new OwnerChoices()
   readonly #troubled = new Set<string>()
   readonly #clusterIps = new ClusterIps(this.#services)
   readonly #settings: FrontendSettings
+  /** Of all work here. */
+  readonly budget: Budget
   #context: NodeContext
 
-  constructor(context: NodeContext, settings: FrontendSettings = {}) {
+  /** Without a budget no work gives way. */
+  constructor(context: NodeContext, settings: FrontendSettings = {}, budget = new Budget()) {
     this.#context = context
+    this.budget = budget
     this.#settings = { clusterIpOwner: (address) => this.#clusterIps.owner(address), ...settings }
     this.room = new NodeRoom({
       limit: settings.maxCost ?? (() => Number.POSITIVE_INFINITY),
@@ -73,6 +68,8 @@ export class DesiredFrontends {
     })
   }
 
+  readonly #isUnderWay = (owner: string): boolean => this.#long.has(owner)
+
   /** Applies one change of a Service or a slice. A Node's change is left to the caller, who makes the context. */
   apply(change: ObjectChange): void {
     switch (change.kind) {
@@ -80,7 +77,7 @@ export class DesiredFrontends {
         this.#applyService(change.key, change.value)
         break
       case 'endpointslices':
-        for (const owner of this.#slices.apply(change.key, change.value)) this.#dirty.add(owner)
+        for (const owner of this.#slices.apply(change.key, change.value)) this.#mark(owner)
         break
       case 'nodes':
         break
@@ -93,96 +90,85 @@ export class DesiredFrontends {
     this.#context = context
     if (changed === 0) return
     for (const owner of this.#services.keys())
-      if (((this.#reads.get(owner) ?? READS_LOCAL_ADDRESSES) & changed) !== 0) this.#dirty.add(owner)
+      if (((this.#reads.get(owner) ?? READS_LOCAL_ADDRESSES) & changed) !== 0) this.#mark(owner)
+  }
+
+  /** An owner becomes dirty. Its work waits with the long ones if it was long the last time. */
+  #mark(owner: string): void {
+    const isUnderWay = this.#long.get(owner) !== undefined
+    if (isUnderWay || !(this.#slow.has(owner) || this.#long.has(owner))) this.#dirty.add(owner)
+    else this.#long.set(owner, undefined)
   }
 
   /**
-   * Computes dirty owners for about `units` and returns how many are left, 0 when none of them can begin now. An owner that needs more than OWNER_UNITS gets
-   * only these, and `resume` does the rest. With unlimited units everything is done. Owners that rest at `nowMs` are left out.
+   * Computes dirty owners until the slice is over: mostly those that became dirty last, and at times the oldest. Returns how many are left.
+   * What is not done then is left to `resume`.
    */
-  flush(listener: FrontendListener, units: number, nowMs = Number.POSITIVE_INFINITY): number {
-    const isAll = units === Number.POSITIVE_INFINITY
-    for (let decisions = 0; ; decisions++) {
-      const left = this.#flush(this.#dirty.inOrder(this.#waits(nowMs)), listener, units, nowMs)
-      if (!isAll || this.#decided.size === 0 || decisions === MAX_DECISIONS) return left
-    }
+  flush(listener: FrontendListener, nowMs = Number.POSITIVE_INFINITY): number {
+    return this.#flush(this.#dirty.fromBothEnds(this.#isUnderWay), listener, nowMs)
   }
 
-  /** As `flush`, but three quarters of the work go to the owners that became dirty last, and a quarter to the oldest. */
-  flushPortion(listener: FrontendListener, units: number, nowMs = Number.POSITIVE_INFINITY): number {
-    return this.#flush(this.#dirty.fromBothEnds(this.#waits(nowMs)), listener, units, nowMs)
-  }
-
-  #flush(owners: Iterable<string>, listener: FrontendListener, units: number, nowMs: number): number {
-    const share = units === Number.POSITIVE_INFINITY ? units : OWNER_UNITS
-    let left = units
+  #flush(owners: Iterable<string>, listener: FrontendListener, nowMs: number): number {
+    let some = false
     for (const owner of owners) {
-      if (left <= 0) return this.#dirty.size
-      left -= 1 + this.#begin(owner, share, listener)
+      if (some && this.budget.spent()) return this.#dirty.size
+      some = true
+      this.#dirty.delete(owner)
+      this.#run(this.#workOf(owner), listener)
     }
     this.#decide(nowMs)
     return 0
   }
 
+  /** Continues until the slice is over with the owners whose work is long, in turns; returns how many are left. */
+  resume(listener: FrontendListener, nowMs = Number.POSITIVE_INFINITY): number {
+    for (const [owner, work] of this.#long) {
+      if (this.budget.spent()) break
+      // An owner that is not done moves to the end of the queue.
+      this.#long.delete(owner)
+      this.#run(work ?? this.#workOf(owner), listener)
+    }
+    this.#decide(nowMs)
+    return this.#long.size
+  }
+
   /** Owners that may have more of the node, or must have less, become dirty. */
   #decide(nowMs: number): void {
-    for (const owner of this.room.decide(nowMs)) {
-      this.#dirty.add(owner)
-      this.#decided.add(owner)
-    }
-  }
-
-  /** Whether owners became dirty because they may have more of the node, or must have less. */
-  get hasDecided(): boolean {
-    return this.#decided.size > 0
-  }
-
-  /** Whether a dirty owner gets no work now: its large work is not done yet, or it rests. */
-  #waits(nowMs: number): (owner: string) => boolean {
-    return (owner) => this.#large.has(owner) || this.shares.isResting(owner, nowMs)
+    for (const owner of this.room.decide(nowMs)) this.#mark(owner)
   }
 
   /**
-   * Continues within the budget with the owners that `flush` could not finish, in turns, without those that rest at `nowMs`;
-   * returns how many are left.
+   * Computes everything: first the owners that the rest of the cluster needs (the API server's Service and the cluster's DNS), then all in the order
+   * in which they became dirty, then what is decided about the room of the node. Yields where the slice is over.
    */
-  resume(listener: FrontendListener, budget: Budget, nowMs = Number.POSITIVE_INFINITY): number {
-    for (const [owner, work] of this.#large) {
-      if (budget.spent()) break
-      if (this.shares.isResting(owner, nowMs)) continue
-      // An owner that is not done moves to the end of the queue.
-      this.#large.delete(owner)
-      budget.use(this.#run(work, Math.min(budget.left, OWNER_UNITS), listener))
+  *all(listener: FrontendListener): Work<void> {
+    this.#isInAll = true
+    const needed = Array.from(this.#dirty.inOrder(this.#isUnderWay)).filter((owner) => this.#isNeededFirst(owner))
+    this.#flush(needed, listener, Number.POSITIVE_INFINITY)
+    for (let decisions = 0; this.isDirty && decisions < MAX_DECISIONS; decisions++) {
+      while (this.#flush(this.#dirty.inOrder(this.#isUnderWay), listener, Number.POSITIVE_INFINITY) > 0) yield
+      while (this.resume(listener) > 0) yield
     }
-    this.#decide(nowMs)
-    return this.#large.size
+    this.#isInAll = false
   }
 
-  /** A round ends: gives no work until `untilMs` to the owners that have used many units in it. */
-  rest(nowMs: number, untilMs: number): void {
-    this.shares.rest(nowMs, untilMs)
+  /** Does the work of `all` at once. */
+  flushAll(listener: FrontendListener): void {
+    for (const _ of this.all(listener)) this.budget.begin()
   }
 
-  /** When `flush` or `resume` has work again after a round: 0 for now, the end of a rest, or undefined for no work. */
-  get nextWorkMs(): number | undefined {
-    const times = Array.from(this.#large.keys(), (owner) => this.shares.restsUntilMs(owner))
-    for (const [owner, endMs] of this.shares.resting()) if (this.#dirty.has(owner)) times.push(endMs)
-    for (const owner of this.#decided) if (!this.#large.has(owner)) times.push(this.shares.restsUntilMs(owner))
-    const { nextDecisionMs } = this.room
-    if (nextDecisionMs !== undefined) times.push(nextDecisionMs)
-    return times.length === 0 ? undefined : Math.min(...times)
-  }
-
-  /** Computes the owners that the rest of the cluster needs first: the API server's Service and the cluster's DNS. */
-  flushFirst(listener: FrontendListener): void {
-    for (const owner of this.#dirty.inOrder(() => false)) {
-      const service = this.#services.get(owner)
-      if (service !== undefined && isNeededFirst(service)) this.#begin(owner, OWNER_UNITS, listener)
-    }
+  /** When something is to be decided about the room of the node; undefined when nothing is. */
+  get nextDecisionMs(): number | undefined {
+    return this.room.nextDecisionMs
   }
 
   get isDirty(): boolean {
-    return this.#dirty.size + this.#large.size > 0
+    return this.#dirty.size + this.#long.size > 0
+  }
+
+  /** Whether `resume` has work. */
+  get isLong(): boolean {
+    return this.#long.size > 0
   }
 
   /** The slice of this key (`namespace/name`) as last applied. */
@@ -251,14 +237,7 @@ export class DesiredFrontends {
 
   /** How many Services have made each choice in force, by the names in CHOICE_NAMES. */
   choiceCounts(): ReadonlyMap<string, number> {
-    // Services with equal annotations share their choices.
-    const owners = new Map<ServiceChoices, number>()
-    for (const choices of this.#choices.values()) owners.set(choices, (owners.get(choices) ?? 0) + 1)
-    const counts = new Map(Object.values(CHOICE_NAMES).map((name) => [name, 0]))
-    for (const [choices, count] of owners)
-      for (const choice of Object.keys(choices) as (keyof ServiceChoices)[])
-        counts.set(CHOICE_NAMES[choice], (counts.get(CHOICE_NAMES[choice]) ?? 0) + count)
-    return counts
+    return this.#choices.counts()
   }
 
   #applyService(owner: string, service: Service | undefined): void {
@@ -266,8 +245,8 @@ export class DesiredFrontends {
     if (before?.createdAtMs !== service?.createdAtMs) this.room.servicesChanged(namespaceOf(owner))
     if (service === undefined) this.#services.delete(owner)
     else this.#services.set(owner, service)
-    this.#dirty.add(owner)
-    for (const concerned of this.#clusterIps.changed(owner, before, service)) this.#dirty.add(concerned)
+    this.#mark(owner)
+    for (const concerned of this.#clusterIps.changed(owner, before, service)) this.#mark(concerned)
   }
 
   *#ages(): Generator<{ readonly owner: string; readonly since: number }, void, void> {
@@ -279,12 +258,9 @@ export class DesiredFrontends {
     return service !== undefined && isNeededFirst(service)
   }
 
-  /** Returns the units of work used. */
-  #begin(owner: string, units: number, listener: FrontendListener): number {
-    this.#dirty.delete(owner)
-    this.#decided.delete(owner)
+  #workOf(owner: string): OwnerWork {
     const service = this.#services.get(owner)
-    const work = new OwnerWork({
+    return new OwnerWork({
       owner,
       since: service?.createdAtMs ?? 0,
       frontends:
@@ -292,43 +268,42 @@ export class DesiredFrontends {
           ? undefined
           : (turn) => frontendsOf(service, this.#slices.of(owner), this.#context, this.#settings, turn),
       room: this.room,
-      wasLarge: this.#wereLarge.has(owner),
+      budget: this.budget,
       claimed: this.#claimed.get(owner) ?? NO_KEYS,
       owned: this.#owned,
     })
-    return this.#run(work, units, listener)
   }
 
-  #run(work: OwnerWork, units: number, listener: FrontendListener): number {
+  #run(work: OwnerWork, listener: FrontendListener): void {
     const { owner } = work
-    const done = work.run(units, (key) => listener.frontend(key, this.#owned.get(key)))
-    // Nearly no Service does, and what is not counted costs nothing.
-    if (done > RESTLESS_UNITS) this.shares.charge(owner, done)
-    if (!work.isDone) {
+    work.run((key) => listener.frontend(key, this.#owned.get(key)))
+    if (work.isDone) this.#settle(work, listener)
+    else {
       // Which fields it will read is not known yet.
       this.#reads.set(owner, READS_ALL)
-      this.#large.set(owner, work)
-      return done
+      this.#long.set(owner, work)
     }
-    const { contribution } = work
+  }
+
+  #settle({ owner, contribution, claims, isLong }: OwnerWork, listener: FrontendListener): void {
     if (contribution === undefined) {
       this.#reads.delete(owner)
       this.#claimed.delete(owner)
     } else {
       if (contribution.reads === READS_LOCAL_ADDRESSES) this.#reads.delete(owner)
       else this.#reads.set(owner, contribution.reads)
-      this.#claimed.set(owner, work.claims)
+      this.#claimed.set(owner, claims)
     }
-    const { cost = 0, shortage } = contribution ?? {}
-    this.room.settle(owner, cost, shortage)
-    if (cost > LARGE_COST) this.#wereLarge.add(owner)
-    else this.#wereLarge.delete(owner)
-    const choices = contribution?.choices ?? NO_CHOICES
-    if (choices === NO_CHOICES) this.#choices.delete(owner)
-    else this.#choices.set(owner, choices)
+    if (isLong && contribution !== undefined && !this.#isInAll) this.#slow.add(owner)
+    else this.#slow.delete(owner)
+    this.room.settle(owner, contribution?.cost ?? 0, contribution?.shortage)
+    this.#choices.set(owner, contribution?.choices)
     // It is computed again after the decision.
     if (!this.room.isUndecided(owner)) this.#report(owner, contribution?.problems ?? NO_PROBLEMS, listener)
-    return done
+    if (this.#slow.has(owner) && this.#dirty.has(owner)) {
+      this.#dirty.delete(owner)
+      this.#mark(owner)
+    }
   }
 
   #report(owner: string, problems: readonly Problem[], listener: FrontendListener): void {

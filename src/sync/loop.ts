@@ -8,11 +8,8 @@ import type { Frontend, FrontendKey } from '../service/frontends.ts'
 import type { NodeContext } from '../service/node-context.ts'
 import type { ObjectChange } from '../service/objects.ts'
 import type { DesiredFrontends, FrontendListener } from './desired-frontends.ts'
-import type { LargeWork } from './owner-shares.ts'
 import { Pacer } from './pacer.ts'
-import { Portion } from './portion.ts'
 import type { PassOptions, PassReport } from './reconciler.ts'
-import { Budget } from '../values/budget.ts'
 import type { Clock } from '../values/clock.ts'
 import type { Problem } from '../values/errors.ts'
 
@@ -25,8 +22,8 @@ export interface Dataplane {
   /** When the dataplane needs a pass without a request, on the loop's clock; undefined when nothing is due. */
   nextDueMs(): number | undefined
   /**
-   * Several passes over a part of the changes each cost little more than one over all of them: later passes than the first are kept short,
-   * so that no change waits for many others. Default false.
+   * Several passes over a part of the changes each cost little more than one over all of them: a later pass than the first is over what one slice
+   * has computed, so that no change waits for many others. Default false.
    */
   readonly takesPortions?: boolean
 }
@@ -34,8 +31,6 @@ export interface Dataplane {
 export interface DataplanePass extends Pick<PassOptions, 'signal' | 'mayRemove'> {
   /** Changes wait for the pass after this one, so what is not urgent may wait for them. Default false. */
   readonly changesWait?: boolean
-  /** What is left of the round for work that large Services cause beside their changes; absent: no limit. */
-  readonly large?: LargeWork
 }
 
 export interface LoopOptions {
@@ -63,23 +58,6 @@ export interface LoopListener {
   passFailed(error: unknown): void
 }
 
-/** Units of work on Services (see OwnerWork) between two turns of the event loop: some milliseconds. */
-const TURN_UNITS = 500
-/**
- * Units of work on large Services in one round, after all others. Other changes wait for the pass that applies this work.
- */
-const LARGE_UNITS = 200
-/** The same beside a portion: at least this. */
-const SMALLEST_LARGE_UNITS = 4
-/** When so many changes have arrived since the last round, more are probably on their way. */
-const FLOOD_CHANGES = 16
-/**
- * In a flood the next round starts this long after the last one ended, or as soon as a turn of the event loop brings no change. So a single
- * change behind the flood in the stream of a watch is read sooner; otherwise a round would follow each piece of the stream.
- */
-const READING_MS = 4
-/** Decisions about the room of the node before the first pass, which should not remove what a later one would add again. */
-const FIRST_DECISIONS = 5
 /** Wait after an unexpected error. */
 const UNEXPECTED_RETRY_MS = 1000
 
@@ -89,13 +67,9 @@ export class SyncLoop {
   readonly #frontends: FrontendListener
   #open = false
   #mayRemove = false
-  #first = true
-  readonly #portion = new Portion()
-  /** Changes that arrived since a round was last due, and since one began. */
-  #arrived = 0
-  #arrivedSinceRound = 0
-  #lastEndMs = Number.NEGATIVE_INFINITY
-  #restTimer: NodeJS.Timeout | undefined
+  #isFirst = true
+  /** Changes have arrived since a round was last due. */
+  #hasRead = false
 
   constructor(options: LoopOptions) {
     this.#options = options
@@ -116,7 +90,7 @@ export class SyncLoop {
   /** Applies changes of objects; a pass follows once the loop is open. */
   apply(changes: readonly ObjectChange[]): void {
     for (const change of changes) this.#options.desired.apply(change)
-    this.#arrived += changes.length
+    this.#hasRead = true
     if (this.#open && this.#options.desired.isDirty) this.#pacer.request()
   }
 
@@ -144,40 +118,26 @@ export class SyncLoop {
 
   /** Stops. A running pass is aborted between two batches. */
   close(): Promise<void> {
-    clearTimeout(this.#restTimer)
     return this.#pacer.close()
   }
 
+  /**
+   * One round: reads what arrives, computes for one slice, and for another one what is long, and makes a pass. What is left is for the next round,
+   * which follows at once.
+   */
   async #round(signal: AbortSignal): Promise<number | undefined> {
-    const { dataplane, now, listener } = this.#options
-    const startedMs = now()
-    const isFirst = this.#first
-    if (!isFirst && dataplane.takesPortions === true && this.#readsFlood(startedMs)) {
-      this.#pacer.resume()
-      return undefined
-    }
-    listener.passBegins()
+    const { dataplane, desired, now, listener } = this.#options
     try {
-      const budget = new Budget(LARGE_UNITS)
-      const isPart = !isFirst && dataplane.takesPortions === true && this.#computePortion(budget, startedMs)
-      if (!isPart) {
-        await this.#computeAll(isFirst, budget, startedMs)
-        listener.frontendsReady()
-      }
-      // Large Services never use all that the steps of slow starts need.
-      if (budget.left < SMALLEST_LARGE_UNITS) budget.renew(SMALLEST_LARGE_UNITS)
-      const large = { budget, shares: this.#options.desired.shares }
-      const report = await dataplane.pass({ signal, mayRemove: this.#mayRemove, changesWait: isPart, large })
-      const endedMs = now()
-      this.#lastEndMs = endedMs
-      listener.tablesPassed(report, endedMs - startedMs)
-      if (isPart) {
-        this.#portion.observe(endedMs - startedMs)
-        this.#pacer.resume()
-      } else this.#portion.end()
-      // After the first round no Service rests.
-      this.#restLarge(isFirst ? endedMs : startedMs, endedMs)
-      return dataplane.nextDueMs()
+      await this.#read()
+      const startedMs = now()
+      listener.passBegins()
+      const isReady = await this.#compute(startedMs)
+      if (isReady) listener.frontendsReady()
+      const isMore = desired.isDirty
+      const report = await dataplane.pass({ signal, mayRemove: this.#mayRemove, changesWait: !isReady })
+      listener.tablesPassed(report, now() - startedMs)
+      if (isMore) this.#pacer.resume()
+      return earliest(dataplane.nextDueMs(), desired.nextDecisionMs)
     } catch (error) {
       if (signal.aborted) return undefined
       listener.passFailed(error)
@@ -185,54 +145,44 @@ export class SyncLoop {
     }
   }
 
-  /** Whether a round has to wait until more was read. */
-  #readsFlood(nowMs: number): boolean {
-    const arrived = this.#arrived
-    this.#arrived = 0
-    this.#arrivedSinceRound += arrived
-    if (arrived > 0 && this.#arrivedSinceRound >= FLOOD_CHANGES && nowMs - this.#lastEndMs < READING_MS) return true
-    this.#arrivedSinceRound = 0
-    return false
-  }
-
-  /** Computes a portion of the dirty owners; returns whether some are left for the next round. */
-  #computePortion(large: Budget, startedMs: number): boolean {
-    const { desired } = this.#options
-    const { units } = this.#portion
-    if (desired.flushPortion(this.#frontends, units, startedMs) === 0) return false
-    // Large Services continue, too, although others wait.
-    large.renew(Math.max(SMALLEST_LARGE_UNITS, units / 4))
-    desired.resume(this.#frontends, large, startedMs)
-    return true
-  }
-
-  async #computeAll(isFirst: boolean, large: Budget, startedMs: number): Promise<void> {
-    const { desired } = this.#options
-    // The owners that are computed first are first in every table.
-    if (isFirst) desired.flushFirst(this.#frontends)
-    // Nothing rests before the first pass.
-    const nowMs = isFirst ? Number.POSITIVE_INFINITY : startedMs
-    for (let decisions = 0; ; decisions++) {
-      while (desired.flush(this.#frontends, TURN_UNITS, nowMs) > 0) await nextTurn()
-      if (!isFirst) break
-      // What an earlier process wrote for a missing frontend would be removed.
-      while (desired.resume(this.#frontends, new Budget(TURN_UNITS)) > 0) await nextTurn()
-      if (!desired.hasDecided || decisions === FIRST_DECISIONS) break
-    }
-    if (isFirst) this.#first = false
-    else desired.resume(this.#frontends, large, startedMs)
-  }
-
   /**
-   * Lets large Services rest for as long as the round took, so that one that changes all the time uses at most half of the loop.
+   * Waits until a turn of the event loop brings no change, for one slice at most: a single change behind a burst in the stream of a watch is read
+   * sooner than if a round followed each piece of the stream.
    */
-  #restLarge(startedMs: number, endMs: number): void {
-    const { desired } = this.#options
-    desired.rest(endMs, endMs + (endMs - startedMs))
-    const workMs = desired.nextWorkMs
-    clearTimeout(this.#restTimer)
-    if (workMs === undefined) return
-    if (workMs <= endMs) this.#pacer.resume()
-    else this.#restTimer = setTimeout(() => this.#pacer.resume(), Math.ceil(workMs - endMs))
+  async #read(): Promise<void> {
+    const { budget } = this.#options.desired
+    budget.begin()
+    while (this.#hasRead && !budget.spent()) {
+      this.#hasRead = false
+      budget.use(1)
+      await nextTurn()
+    }
   }
+
+  /** Returns whether all is computed but what is long. */
+  async #compute(nowMs: number): Promise<boolean> {
+    const { dataplane, desired } = this.#options
+    const { budget } = desired
+    if (this.#isFirst) {
+      // What an earlier process wrote for a frontend that is missing now would be removed.
+      for (const _ of desired.all(this.#frontends)) await budget.turn()
+      this.#isFirst = false
+      return true
+    }
+    budget.begin()
+    let left = desired.flush(this.#frontends, nowMs)
+    while (left > 0 && dataplane.takesPortions !== true) {
+      await budget.turn()
+      left = desired.flush(this.#frontends, nowMs)
+    }
+    if (desired.isLong) {
+      await budget.turn()
+      desired.resume(this.#frontends, nowMs)
+    }
+    return left === 0
+  }
+}
+
+function earliest(one: number | undefined, other: number | undefined): number | undefined {
+  return one === undefined || other === undefined ? (one ?? other) : Math.min(one, other)
 }

@@ -1,28 +1,22 @@
 /**
- * The work on one Service, in portions: its frontends are made and claimed one by one, then the claims that it no longer makes are
+ * The work on one Service, in slices: its frontends are made and claimed one by one, then the claims that it no longer makes are
  * withdrawn. A Service may have thousands of frontends, and the event loop must not wait for all of them.
  */
-import { Budget } from '../values/budget.ts'
+import type { Budget } from '../values/budget.ts'
 import type { Contribution, Turn } from '../service/contribution.ts'
 import { claimRank, type Frontend, type FrontendKey } from '../service/frontends.ts'
 import type { NodeRoom } from './node-room.ts'
 import type { OwnedMap } from './owned-map.ts'
-
-/** This many endpoints, or source ranges, of a frontend cost about as much as one more frontend. */
-const ENDPOINTS_A_UNIT = 8
-const RANGES_A_UNIT = 4
-/** So many endpoints, used or not, are compared in about a unit. */
-const CANDIDATES_A_UNIT = 64
+import { writtenItems } from './written-items.ts'
 
 interface OwnerWorkOptions {
   readonly owner: string
   /** Creation time of the Service. */
   readonly since: number
-  /** Makes the Service's frontends, with undefined where the budget is spent; undefined when the Service was deleted. */
+  /** Makes the Service's frontends, with undefined where the slice is over; undefined when the Service was deleted. */
   readonly frontends: ((turn: Turn) => Generator<Frontend | undefined, Contribution, void>) | undefined
   readonly room: Pick<NodeRoom, 'allows' | 'isUndecided'>
-  /** Whether its frontends were large: then the work on what they had counts, too. */
-  readonly wasLarge: boolean
+  readonly budget: Budget
   /** The keys that the owner has claimed so far. */
   readonly claimed: readonly FrontendKey[]
   readonly owned: OwnedMap<FrontendKey, Frontend>
@@ -30,7 +24,6 @@ interface OwnerWorkOptions {
 
 export class OwnerWork {
   readonly #options: OwnerWorkOptions
-  readonly #budget = new Budget()
   readonly #frontends: Generator<Frontend | undefined, Contribution, void> | undefined
   #contribution: Contribution | undefined
   #isMade: boolean
@@ -38,10 +31,12 @@ export class OwnerWork {
   #checkedCount = 0
   /** Earlier claims that stay until it is decided whether there is room for them. */
   readonly #kept: FrontendKey[] = []
+  #usedMs = 0
 
   constructor(options: OwnerWorkOptions) {
     this.#options = options
-    this.#frontends = options.frontends?.({ owner: options.owner, budget: this.#budget, room: options.room })
+    const { owner, budget, room } = options
+    this.#frontends = options.frontends?.({ owner, budget, room })
     this.#isMade = options.frontends === undefined
   }
 
@@ -64,47 +59,48 @@ export class OwnerWork {
     return this.#isMade && this.#checkedCount >= this.#options.claimed.length
   }
 
-  /**
-   * Does about this many units of work and returns how many it did. One unit is a frontend with few endpoints, one withdrawn
-   * claim, or as much of what frontends are made from. Calls `onChange` for every key whose winner or winning frontend has changed.
-   */
-  run(units: number, onChange: (key: FrontendKey) => void): number {
-    const { owner, since, claimed, owned, room, wasLarge } = this.#options
-    const budget = this.#budget
-    budget.renew(units)
-    while (!this.#isMade && !budget.spent()) {
+  /** Whether it has taken more than half of a slice so far. */
+  get isLong(): boolean {
+    return this.#usedMs > this.#options.budget.sliceMs / 2
+  }
+
+  /** Works until the slice is over, and at least a step. Calls `onChange` for every key whose winner or winning frontend has changed. */
+  run(onChange: (key: FrontendKey) => void): void {
+    const { budget } = this.#options
+    const { usedMs } = budget
+    for (const items of this.#steps(onChange)) {
+      budget.use(items)
+      if (budget.spent()) break
+    }
+    this.#usedMs += budget.usedMs - usedMs
+  }
+
+  /** Each step gives the number of items that the kernel has to write because of it. */
+  *#steps(onChange: (key: FrontendKey) => void): Generator<number, void, void> {
+    const { owner, since, claimed, owned, room } = this.#options
+    while (!this.#isMade) {
       const step = this.#frontends?.next()
       if (step === undefined || step.done === true) {
         this.#contribution = step?.value
         this.#isMade = true
       } else if (step.value !== undefined) {
         const { value } = step
-        budget.use(1 + sizeOf(value) + (wasLarge ? sizeOf(owned.get(value.key)) : 0))
+        const before = owned.get(value.key)
         if (owned.claim(value.key, { owner, rank: claimRank(value), since, value })) onChange(value.key)
-      }
+        yield writtenItems(before, owned.get(value.key))
+      } else yield 0
     }
     const isUndecided = this.#contribution?.shortage !== undefined && room.isUndecided(owner)
-    for (; this.#isMade && !budget.spent() && this.#checkedCount < claimed.length; this.#checkedCount++) {
-      const key = claimed[this.#checkedCount]
+    while (this.#checkedCount < claimed.length) {
+      const key = claimed[this.#checkedCount++]
       if (key === undefined || this.#contribution?.frontends.has(key) === true) continue
       if (isUndecided) {
         this.#kept.push(key)
         continue
       }
-      budget.use(1 + (wasLarge ? sizeOf(owned.get(key)) : 0))
+      const before = owned.get(key)
       if (owned.withdraw(key, owner)) onChange(key)
+      yield writtenItems(before, owned.get(key))
     }
-    return budget.used
   }
-}
-
-/** The work on what a frontend has, and on what it had, in units. */
-function sizeOf(frontend: Frontend | undefined): number {
-  if (frontend === undefined) return 0
-  const { selection, servicePort, firewall } = frontend
-  return (
-    selection.endpoints.length / ENDPOINTS_A_UNIT +
-    servicePort.candidates.length / CANDIDATES_A_UNIT +
-    (firewall?.ranges.length ?? 0) / RANGES_A_UNIT
-  )
 }

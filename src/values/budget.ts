@@ -1,44 +1,97 @@
 /**
- * How much work a computation does before it gives way to others. Work is counted in units of about 10 µs and not read from a clock, because a
- * look at the clock takes as long as a unit on some machines. A computation is a generator: it yields where its budget is spent.
+ * How long work may last before others get their turn. All work whose amount depends on what anybody may write is in slices, and between two of
+ * them the event loop reads changes and answers probes. A computation that cannot wait by itself is a generator: it yields where its slice is over.
  */
+import type { Clock } from './clock.ts'
+
+/** The length of a slice: a few of them, one after the other, are not felt. */
+const SLICE_MS = 2
+/** What the kernel takes for an item that is to be written: a real server, an entry of a set, an address. */
+const ITEM_MS = 0.01
+/** Steps of about a microsecond between two looks at the clock. */
+const STEPS = 64
+
+export interface BudgetOptions {
+  /** The monotonic clock. */
+  readonly now: Clock
+  /** Lets the event loop run. Default: nobody else wants a turn. */
+  readonly nextTurn?: () => Promise<void>
+  readonly sliceMs?: number
+}
+
+const UNLIMITED: BudgetOptions = { now: () => 0, sliceMs: Number.POSITIVE_INFINITY }
+
 export class Budget {
-  #limit: number
-  #used = 0
+  readonly sliceMs: number
+  readonly #now: Clock
+  readonly #nextTurn: () => Promise<void>
+  #beganMs: number
+  /** Work that follows this slice. */
+  #laterMs = 0
+  #seenMs = 0
+  #steps = 0
+  #workMs = 0
 
-  /** @param units of the first turn; default: the computation never gives way */
-  constructor(units: number = Number.POSITIVE_INFINITY) {
-    this.#limit = units
+  /** The first slice begins. Without options the work never gives way. */
+  constructor({ now, nextTurn = () => Promise.resolve(), sliceMs = SLICE_MS }: BudgetOptions = UNLIMITED) {
+    this.#now = now
+    this.#nextTurn = nextTurn
+    this.sliceMs = sliceMs
+    this.#beganMs = now()
   }
 
-  /** Counts work that was done, also of parts of a unit. */
-  use(units: number): void {
-    this.#used += units
+  /** Begins a slice without a turn for others. */
+  begin(): void {
+    this.#beganMs = this.#now()
+    this.#laterMs = 0
+    this.#seenMs = 0
   }
 
-  /** Whether the computation has to give way now. */
+  /** Whether the slice is over: looks at the clock. */
   spent(): boolean {
-    return this.#used >= this.#limit
+    this.#seenMs = this.#now() - this.#beganMs + this.#laterMs
+    return this.#seenMs >= this.sliceMs
   }
 
-  /** Units that were used in this turn. */
-  get used(): number {
-    return this.#used
+  /** How much of the slice was used at the last look at the clock, in milliseconds. */
+  get usedMs(): number {
+    return this.#seenMs
   }
 
-  /** Units that are left in this turn, at least 0. */
-  get left(): number {
-    return Math.max(0, this.#limit - this.#used)
+  /** Whether the slice is over, for steps of about a microsecond: to look at the clock at each of them would take as long as the step. */
+  spentBySteps(): boolean {
+    return ++this.#steps % STEPS === 0 && this.spent()
   }
 
-  /** Begins the next turn. */
-  renew(units: number): void {
-    this.#limit = units
-    this.#used = 0
+  /** Counts items that the kernel has still to write because of this slice. They end it also where the clock stands still. */
+  use(items: number): void {
+    this.#laterMs += items * ITEM_MS
+  }
+
+  /** Lets the event loop run, and begins the next slice. */
+  turn(): Promise<void> {
+    this.#endWork()
+    return this.#nextTurn().then(() => this.begin())
+  }
+
+  /**
+   * How long this slice and those before it were since the last call. None counts as longer than `sliceMs`: the rest was the work of others, or a
+   * collection of garbage.
+   */
+  takeWorkMs(): number {
+    this.#endWork()
+    this.begin()
+    const workMs = this.#workMs
+    this.#workMs = 0
+    return workMs
+  }
+
+  #endWork(): void {
+    this.#workMs += this.spent() ? this.sliceMs : this.#seenMs
   }
 }
 
-/** A computation that gives way to others: it yields where its budget is spent. */
+/** A computation that gives way to others: it yields where the slice is over. */
 export type Work<Result> = Generator<undefined, Result, void>
 
 /** Does all of the work at once. */

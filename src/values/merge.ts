@@ -1,11 +1,7 @@
 /** Sorting in portions: short lists are sorted at once, and then merged two by two. */
 import type { Budget, Work } from './budget.ts'
 
-/** So many items are sorted in about a unit of work. */
-export const SORTED_A_UNIT = 64
-/** So many items of two lists are compared in about a unit of work. */
-export const MERGED_A_UNIT = 256
-/** Items between two looks at the budget. */
+/** So many items are sorted at once, in a part of a millisecond. */
 export const PORTION = 1024
 
 /** Merges sorted lists. Of items that compare as equal those of an earlier list come first. */
@@ -31,18 +27,15 @@ function* mergeTwo<T>(
   const merged: T[] = []
   let [at, otherAt] = [0, 0]
   while (at < one.length && otherAt < other.length) {
-    for (let count = 0; count < PORTION && at < one.length && otherAt < other.length; count++) {
-      const [a, b] = [one[at], other[otherAt]] as [T, T] // both indexes are in range
-      if (compare(a, b) <= 0) {
-        merged.push(a)
-        at++
-      } else {
-        merged.push(b)
-        otherAt++
-      }
+    const [a, b] = [one[at], other[otherAt]] as [T, T] // both indexes are in range
+    if (compare(a, b) <= 0) {
+      merged.push(a)
+      at++
+    } else {
+      merged.push(b)
+      otherAt++
     }
-    budget.use(PORTION / MERGED_A_UNIT)
-    if (budget.spent()) yield
+    if (budget.spentBySteps()) yield
   }
   return merged.concat(one.slice(at), other.slice(otherAt))
 }
@@ -56,7 +49,6 @@ export function* sortInPortions<T>(
   const lists: T[][] = []
   for (let from = 0; from < items.length; from += PORTION) {
     lists.push(items.slice(from, from + PORTION).sort(compare))
-    budget.use(PORTION / SORTED_A_UNIT)
     if (budget.spent()) yield
   }
   return yield* mergeSorted(lists, compare, budget)

@@ -118,7 +118,7 @@ describe('askDaemon', () => {
       // After the first page its last frontend is removed.
       if (++pages === 2) {
         inspected.desired.apply({ kind: 'services', key: 'demo/s1999', value: undefined })
-        inspected.desired.flush({ frontend: () => undefined, problems: () => undefined }, Number.POSITIVE_INFINITY)
+        inspected.desired.flushAll({ frontend: () => undefined, problems: () => undefined })
       }
       return inspected
     })

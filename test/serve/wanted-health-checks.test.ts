@@ -44,7 +44,7 @@ function newWorld(families: readonly IpFamily[] = IP_FAMILIES) {
   const desired = new DesiredFrontends(NODE)
   const wanted = new WantedHealthChecks(families)
   const changes = (): string[] => {
-    desired.flush({ frontend: wanted.frontend.bind(wanted), problems: () => {} }, Number.POSITIVE_INFINITY)
+    desired.flushAll({ frontend: wanted.frontend.bind(wanted), problems: () => {} })
     return wanted.changes().map(text).sort()
   }
   return {

@@ -14,6 +14,7 @@ import type { Service } from '../../src/service/objects.ts'
 import { parseWeights, weightOf } from '../../src/service/weights.ts'
 import { DesiredFrontends } from '../../src/sync/desired-frontends.ts'
 import { contributionOf } from '../support/contribution.ts'
+import { countedBudget } from '../support/budgets.ts'
 import { endpoint, service, slice } from '../support/objects.ts'
 
 const node = (fields: Partial<NodeContext> = {}): NodeContext => ({
@@ -117,7 +118,7 @@ describe('a Service with weights', () => {
     const changed: FrontendKey[] = []
     const desired = new DesiredFrontends(node(), { annotations: reader })
     const flush = (): FrontendKey[] => {
-      desired.flush({ frontend: (key) => changed.push(key), problems: () => undefined }, Number.POSITIVE_INFINITY)
+      desired.flushAll({ frontend: (key) => changed.push(key), problems: () => undefined })
       return changed.splice(0)
     }
     const put = (text: string, value = three): FrontendKey[] => {
@@ -156,7 +157,7 @@ describe('DesiredFrontends', () => {
       desired.apply({ kind: 'services', key: `demo/${name}`, value })
     }
     const counts = (): Readonly<Record<string, number>> => {
-      desired.flush({ frontend: () => undefined, problems: () => undefined }, Number.POSITIVE_INFINITY)
+      desired.flushAll({ frontend: () => undefined, problems: () => undefined })
       return Object.fromEntries([...desired.choiceCounts()].filter(([, count]) => count > 0))
     }
     assert.equal(desired.choiceCounts().size, 7)
@@ -182,7 +183,8 @@ describe('DesiredFrontends', () => {
 
 describe('thousands of Services that change their weights at once', () => {
   it('each get their own, in portions, with a bounded memory of texts', () => {
-    const desired = new DesiredFrontends(node(), { annotations: new AnnotationReader('wlc') })
+    const budget = countedBudget(500)
+    const desired = new DesiredFrontends(node(), { annotations: new AnnotationReader('wlc') }, budget)
     const count = 3000
     const weights = new Map<string, number | undefined>()
     const flush = (): number => {
@@ -191,7 +193,12 @@ describe('thousands of Services that change their weights at once', () => {
         const { service: owner, weights: [weight] = [] } = frontend?.servicePort ?? { service: service() }
         weights.set(owner.name, weight)
       }
-      while (desired.flush({ frontend, problems: () => undefined }, 500) > 0) turns++
+      for (; desired.isDirty; turns++) {
+        budget.begin()
+        desired.flush({ frontend, problems: () => undefined })
+        budget.begin()
+        desired.resume({ frontend, problems: () => undefined })
+      }
       return turns
     }
     const put = (weightOfService: (index: number) => string): void => {

@@ -157,7 +157,8 @@ export function walkCase(name: string, visit: (step: RecordedStep) => void): voi
     before = changes
     const context = contextOf(config, addresses, nodeOf(changes))
     desired.setContext(context)
-    assert.equal(desired.flush(listener, Number.POSITIVE_INFINITY), 0)
+    desired.flushAll(listener)
+    assert.equal(desired.isDirty, false)
     const lines = (file: string): string[] =>
       recorded(name, step, file)
         .split('\n')

@@ -8,6 +8,7 @@ import { VirtualIpGuard } from '../../src/service/virtual-ip-guard.ts'
 import { DesiredFrontends } from '../../src/sync/desired-frontends.ts'
 import { Budget } from '../../src/values/budget.ts'
 import type { Problem } from '../../src/values/errors.ts'
+import { countedBudget } from '../support/budgets.ts'
 import { endpoint, service, servicePort, slice, slicePort } from '../support/objects.ts'
 
 const node: NodeContext = {
@@ -48,16 +49,26 @@ class Recorder {
 }
 
 function world(...changes: ObjectChange[]) {
-  const desired = new DesiredFrontends(node)
+  return worldWith(new Budget(), ...changes)
+}
+
+function worldWith(budget: Budget, ...changes: ObjectChange[]) {
+  const desired = new DesiredFrontends(node, {}, budget)
   const seen = new Recorder()
   const flush = (): string[] => {
     seen.events.length = 0
-    assert.equal(desired.flush(seen, Number.POSITIVE_INFINITY), 0)
+    desired.flushAll(seen)
+    assert.equal(desired.isDirty, false)
     return seen.events
+  }
+  /** A slice of `flush`, or of `resume`, which returns how many owners are left. */
+  const slice = (part: 'flush' | 'resume'): number => {
+    budget.begin()
+    return part === 'flush' ? desired.flush(seen) : desired.resume(seen)
   }
   for (const change of changes) desired.apply(change)
   flush()
-  return { desired, seen, flush }
+  return { desired, seen, flush, slice }
 }
 
 describe('DesiredFrontends', () => {
@@ -99,7 +110,7 @@ describe('DesiredFrontends', () => {
     const seen = new Recorder()
     const flush = (): string[] => {
       seen.events.length = 0
-      desired.flush(seen, Number.POSITIVE_INFINITY)
+      desired.flushAll(seen)
       return seen.events
     }
     const ports = [servicePort({ port: 9999 })]
@@ -213,9 +224,8 @@ describe('DesiredFrontends', () => {
     desired.apply(put(named('a')))
     desired.apply({ kind: 'services', key: 'kube-system/kube-dns', value: dns })
     desired.apply({ kind: 'services', key: 'default/kubernetes', value: api })
-    desired.flushFirst(seen)
-    assert.deepEqual(seen.events.toSorted(), ['10.96.0.10:53/udp', '10.96.0.9:80/tcp'])
-    assert.equal(desired.isDirty, true)
+    desired.flushAll(seen)
+    assert.deepEqual(seen.events, ['10.96.0.10:53/udp', '10.96.0.9:80/tcp', '10.96.0.1:80/tcp'])
   })
 
   describe('with a Service of very many frontends', () => {
@@ -225,74 +235,125 @@ describe('DesiredFrontends', () => {
         externalIps: Array.from({ length: externalIps }, (_, index) => `198.18.${index >> 8}.${index & 255}`),
       })
 
-    it('does a bounded part of it in flush, and the rest in resume', () => {
-      const { desired, seen } = world()
+    /** Items that a slice of these tests has. A frontend without endpoints is one. */
+    const ITEMS = 100
+    const slices = () => worldWith(countedBudget(ITEMS))
+
+    it('does a slice of it in flush, and the rest in resume', () => {
+      const { desired, seen, slice } = slices()
       desired.apply(put(large(1000)))
-      assert.equal(desired.flush(seen, 500), 0)
-      assert.equal(seen.events.length, 250)
-      const portions: number[] = []
+      assert.equal(slice('flush'), 0)
+      assert.equal(seen.events.length, ITEMS)
+      const sizes: number[] = []
       for (let left = 1; left > 0; ) {
         seen.events.length = 0
-        left = desired.resume(seen, new Budget(100))
-        portions.push(seen.events.length)
+        left = slice('resume')
+        sizes.push(seen.events.length)
       }
-      assert.ok(Math.max(...portions) <= 100)
+      assert.ok(Math.max(...sizes) <= ITEMS, `${sizes}`)
       assert.equal(seen.frontends.size, 2002)
       assert.equal(desired.isDirty, false)
     })
 
-    it('withdraws claims in portions too', () => {
-      const { desired, seen, flush } = world(put(large(1000)))
+    it('withdraws claims in slices too', () => {
+      const { desired, seen, flush, slice } = slices()
+      desired.apply(put(large(1000)))
       flush()
       for (const change of [put(large(0)), { kind: 'services', key: 'demo/large', value: undefined }] as const) {
         desired.apply(change)
-        seen.events.length = 0
-        desired.flush(seen, 500)
-        assert.ok(seen.events.length <= 250)
-        while (desired.resume(seen, new Budget(100)) > 0);
+        for (const part of ['flush', 'resume', 'resume'] as const) {
+          seen.events.length = 0
+          slice(part)
+          assert.ok(seen.events.length <= ITEMS)
+        }
+        while (slice('resume') > 0);
         assert.equal(seen.frontends.size, change.value === undefined ? 0 : 2)
       }
     })
 
-    it('computes other Services in between', () => {
-      const { desired, seen } = world()
+    it('counts what the kernel has to write: real servers that a frontend gets or loses, not those that stay', () => {
+      const { desired, seen, slice } = slices()
+      const addresses = Array.from({ length: ITEMS }, (_, index) => `10.244.0.${index + 1}`)
+      const frontends = 20
+      desired.apply(put(large(frontends / 2 - 1)))
+      const sizeOf = (...present: readonly string[]): number => {
+        desired.apply(putSlice({ ...sliceOf('large', 's', ...present), ports: slicePorts }))
+        for (let most = 0; ; ) {
+          seen.events.length = 0
+          slice('flush')
+          most = Math.max(most, seen.events.length)
+          seen.events.length = 0
+          slice('resume')
+          most = Math.max(most, seen.events.length)
+          if (!desired.isDirty) return most
+        }
+      }
+      const slicePorts = [slicePort({ name: 'p0', port: 80 }), slicePort({ name: 'p1', port: 81 })]
+      assert.equal(sizeOf(...addresses), 1)
+      assert.equal(sizeOf(...addresses.slice(1)), frontends)
+      assert.equal(sizeOf(), 1)
+    })
+
+    it('computes other Services in between, also when it changes all the time', () => {
+      const { desired, seen, slice } = slices()
       desired.apply(put(large(1000)))
-      desired.flush(seen, 500)
+      slice('flush')
       desired.apply(put(named('a')))
       desired.apply(put(large(900)))
       seen.events.length = 0
-      assert.equal(desired.flush(seen, 500), 0, 'what is under way is not begun again')
+      assert.equal(slice('flush'), 0, 'what is under way is not begun again')
       assert.deepEqual(seen.events, ['10.96.0.1:80/tcp'])
-      while (desired.resume(seen, new Budget(100)) > 0);
-      assert.equal(seen.frontends.size, 2003)
-      assert.equal(desired.isDirty, true)
-      desired.flush(seen, 500)
-      while (desired.resume(seen, new Budget(100)) > 0);
-      assert.equal(seen.frontends.size, 1803)
+      while (slice('resume') > 0 || seen.frontends.size !== 1803);
+      assert.equal(desired.isDirty, false)
+      // Its last work was long.
+      for (const count of [910, 920, 930]) {
+        desired.apply(put(large(count)))
+        desired.apply(put(named('a', { externalIps: [`198.19.0.${count - 900}`] })))
+        seen.events.length = 0
+        slice('flush')
+        assert.deepEqual(seen.events.length, count === 910 ? 1 : 2)
+        slice('resume')
+      }
+    })
+
+    it('counts among the others again once its work was short', () => {
+      const { desired, seen, flush, slice } = slices()
+      desired.apply(put(large(1000)))
+      flush()
+      desired.apply(put(large(0)))
+      flush()
+      desired.apply(put(large(1)))
+      flush()
+      desired.apply(put(large(2)))
+      seen.events.length = 0
+      slice('flush')
+      assert.equal(seen.events.length, 2)
     })
 
     it('serves several such Services in turns', () => {
-      const { desired, seen } = world()
-      const other = { ...large(1000), name: 'other', clusterIps: { IPv4: '10.96.0.2' }, externalIps: ['198.18.0.1'] }
+      const { desired, seen, slice } = slices()
+      const other = { ...large(0, 600), name: 'other', clusterIps: { IPv4: '10.96.0.2' } }
       desired.apply(put(large(1000)))
-      desired.apply(put({ ...other, ports: large(0, 600).ports }))
-      desired.flush(seen, 1000)
+      desired.apply(put(other))
+      slice('flush')
+      slice('flush')
       seen.events.length = 0
-      desired.resume(seen, new Budget(500))
+      slice('resume')
+      slice('resume')
       const owners = new Set(seen.events.map((key) => seen.frontends.get(key)?.replace(/:.*/, '')))
       assert.deepEqual([...owners].sort(), ['demo/large', 'demo/other'])
     })
 
     it('applies a change of the node in between', () => {
-      const { desired, seen } = world()
+      const { desired, slice } = slices()
       desired.apply(put(large(1000)))
-      desired.flush(seen, 500)
+      slice('flush')
       desired.setContext({ ...node, localAddresses: new Set(['198.18.0.0']) })
-      while (desired.resume(seen, new Budget(100)) > 0);
-      assert.equal(desired.isDirty, true)
+      assert.equal(slice('flush'), 0)
+      while (slice('resume') > 0) assert.equal(desired.isDirty, true)
     })
 
-    it('has the same result in any portions, whatever changes in between', () => {
+    it('has the same result in any slices, whatever changes in between', () => {
       const change = fc.oneof(
         fc
           .record({ externalIps: fc.integer({ min: 0, max: 400 }), ports: fc.constantFrom(1, 2) })
@@ -301,20 +362,20 @@ describe('DesiredFrontends', () => {
         fc.constantFrom('10.244.0.1', '10.244.0.2').map((address) => putSlice(sliceOf('large', 's', address))),
         fc.boolean().map((older) => put(named('a', { createdAtMs: older ? -1 : 1, externalIps: ['198.18.0.7'] }))),
       )
-      const step = fc.record({ change, units: fc.integer({ min: 1, max: 300 }) })
+      const run = fc.record({ changes: fc.array(change, { maxLength: 8 }), items: fc.integer({ min: 1, max: 300 }) })
       fc.assert(
-        fc.property(fc.array(step, { maxLength: 8 }), (steps) => {
-          const { desired, seen } = world()
+        fc.property(run, ({ changes, items }) => {
+          const { desired, seen, slice } = worldWith(countedBudget(items))
           const latest = new Map<string, ObjectChange>()
-          for (const { change: one, units } of steps) {
+          for (const one of changes) {
             desired.apply(one)
             latest.set(`${one.kind} ${one.key}`, one)
-            desired.flush(seen, units)
-            desired.resume(seen, new Budget(units))
+            slice('flush')
+            slice('resume')
           }
           while (desired.isDirty) {
-            desired.flush(seen, 100)
-            desired.resume(seen, new Budget(100))
+            slice('flush')
+            slice('resume')
           }
           const expected = world(...latest.values()).seen.frontends
           assert.deepEqual(new Map([...seen.frontends].sort()), new Map([...expected].sort()))

@@ -1,20 +1,31 @@
 /** How the loop spreads a burst of changes over its rounds, and which changes go first, counted and not timed. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import type { NodeContext } from '../../src/service/node-context.ts'
 import type { Service } from '../../src/service/objects.ts'
 import { DesiredFrontends } from '../../src/sync/desired-frontends.ts'
 import { DirtyOwners } from '../../src/sync/dirty-owners.ts'
 import { SyncLoop } from '../../src/sync/loop.ts'
-import { Portion } from '../../src/sync/portion.ts'
+import { Budget } from '../../src/values/budget.ts'
 import { service } from '../support/objects.ts'
 
 const BURST = 3000
-const LARGEST_PORTION = 500
+/** Frontends without endpoints in a slice, where the clock stands still. */
+const SLICE = 200
 
+const NODE: NodeContext = {
+  nodeName: 'node0',
+  zone: '',
+  nodeIps: {},
+  localAddresses: new Set(),
+  nodePortAddresses: { IPv4: [], IPv6: [] },
+}
 const serviceOf = (index: number): Service =>
   service({ name: `burst-${index}`, clusterIps: { IPv4: `10.97.${index >> 8}.${index & 255}` } })
 
-/** A loop over a dataplane that records the keys that it was given before each pass. Each pass takes `passMs`. */
+const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+
+/** A loop over a dataplane that records the keys that it was given before each pass. Each takes `keyMs`, and each pass `passMs`. */
 class World {
   readonly passes: string[][] = []
   /** For each pass, whether everything had been computed before it. */
@@ -25,11 +36,14 @@ class World {
   #onPass: () => void = () => undefined
   readonly loop: SyncLoop
 
-  constructor(takesPortions: boolean, passMs = 0) {
+  constructor(takesPortions: boolean, { keyMs = 0, passMs = 0 } = {}) {
     this.loop = new SyncLoop({
       dataplane: {
         takesPortions,
-        frontend: (key) => void this.#keys.push(key),
+        frontend: (key) => {
+          this.#nowMs += keyMs
+          this.#keys.push(key)
+        },
         pass: async () => {
           this.#nowMs += passMs
           this.passes.push(this.#keys)
@@ -40,13 +54,7 @@ class World {
         },
         nextDueMs: () => undefined,
       },
-      desired: new DesiredFrontends({
-        nodeName: 'node0',
-        zone: '',
-        nodeIps: {},
-        localAddresses: new Set(),
-        nodePortAddresses: { IPv4: [], IPv6: [] },
-      }),
+      desired: new DesiredFrontends(NODE, {}, new Budget({ now: () => this.#nowMs, nextTurn: turn })),
       // Longer than a test may take: the rest of a burst ignores it.
       minSyncPeriodMs: () => (this.passes.length === 0 ? 0 : 3_600_000),
       now: () => this.#nowMs,
@@ -110,22 +118,33 @@ describe('SyncLoop with a dataplane that takes portions', () => {
     world.loop.resume()
     await world.until(() => world.passes.flat().length === BURST)
     const sizes = sizesOf(world.passes).slice(1)
-    assert.ok(Math.max(...sizes) <= LARGEST_PORTION, `${sizes}`)
+    assert.ok(Math.max(...sizes) <= SLICE, `${sizes}`)
     assert.equal(new Set(world.passes.flat()).size, BURST)
     const complete = world.complete.slice(1)
     assert.deepEqual([complete.indexOf(true), complete.at(-1)], [complete.length - 1, true])
     await world.loop.close()
   })
 
+  for (const keyMs of [0.1, 5])
+    it(`computes for some milliseconds before each pass, and at least one Service, when each takes ${keyMs} ms`, async () => {
+      const world = new World(true, { keyMs })
+      await world.open()
+      world.put(...burst.slice(0, 100))
+      world.loop.resume()
+      await world.until(() => world.passes.flat().length === 100)
+      const sizes = sizesOf(world.passes).slice(1)
+      assert.ok(Math.max(...sizes) <= Math.max(1, 2 / keyMs), `${sizes}`)
+      assert.ok(sizes.length <= 100 / Math.max(1, 1.5 / keyMs), `${sizes}`)
+      await world.loop.close()
+    })
+
   for (const [pieces, [least, most], what] of [
     [
       [50],
-      [3, 7],
+      [2, 4],
       'reads what keeps arriving before it begins another round, but not for longer than some milliseconds',
     ],
-    [[16, 1], [3, 7], 'reads on when the pieces that arrive become small'],
-    [[50, 50, 0], [3, 3], 'begins a round as soon as nothing arrives'],
-    [[15], [1, 1], 'does not wait for more when fewer than 16 changes arrive'],
+    [[50, 50, 0], [2, 4], 'begins a round as soon as nothing arrives'],
   ] as const)
     it(what, async () => {
       const world = new World(true)
@@ -136,46 +155,32 @@ describe('SyncLoop with a dataplane that takes portions', () => {
       for (let from = 0; world.passes.length === before; turns++) {
         assert.ok(turns < 20, 'no round came')
         const size = pieces[Math.min(turns, pieces.length - 1)] ?? 0
-        world.put(...burst.slice(from, from + size))
+        if (size > 0) world.put(...burst.slice(from, from + size))
         from += size
         world.loop.resume()
         world.wait(1)
-        await new Promise((resolve) => setImmediate(resolve))
+        await turn()
       }
       assert.ok(turns >= least && turns <= most, `${turns} turns before a round`)
       await world.loop.close()
     })
 
-  it('applies each of many single changes at once', async () => {
+  it('applies each of many single changes after one turn', async () => {
     const world = new World(true)
     await world.open()
     for (let index = 0; index < 40; index++) {
       const before = world.passes.length
       world.put(serviceOf(index))
       world.loop.resume()
-      await new Promise((resolve) => setImmediate(resolve))
+      await turn()
+      await turn()
       assert.equal(world.passes.length, before + 1)
     }
     await world.loop.close()
   })
 
-  it('begins each burst with a small portion, however quick the rounds before were', async () => {
-    const world = new World(true)
-    await world.open()
-    for (const part of [burst.slice(0, 1000), burst.slice(1000, 2000)]) {
-      const before = world.passes.length
-      const done = world.passes.flat().length
-      world.put(...part)
-      world.loop.resume()
-      await world.until(() => world.passes.flat().length === done + 1000)
-      const [first = 0, ...rest] = sizesOf(world.passes).slice(before)
-      assert.ok(first > 0 && first <= 8 && Math.max(...rest) > 100, `${first} then ${rest}`)
-    }
-    await world.loop.close()
-  })
-
   it('applies a single change that comes during a burst with the next portion, and the oldest of the burst too', async () => {
-    const world = new World(true, 1000)
+    const world = new World(true, { passMs: 1000 })
     await world.open()
     world.put(...burst)
     world.loop.resume()
@@ -186,8 +191,6 @@ describe('SyncLoop with a dataplane that takes portions', () => {
     world.put(service({ name: 'single' }))
     await world.until(() => world.passes.flat().includes('10.96.0.1:80/tcp'))
     assert.ok(world.passes.length - before <= 1, `it waited for ${world.passes.length - before} passes`)
-    // A second of work for each portion makes the portions small.
-    assert.ok((world.passes.at(-1)?.length ?? 0) < 40)
     const done = new Set(world.passes.flat())
     for (let index = 0; index < 3; index++) assert.ok(done.has(`10.97.0.${index}:80/tcp`), `${index}`)
     await world.loop.close()
@@ -261,22 +264,5 @@ describe('DirtyOwners', () => {
     seen.push(...dirty.fromBothEnds(never))
     assert.equal(seen.length, 6000)
     assert.equal(new Set(seen).size, 6000)
-  })
-})
-
-describe('Portion', () => {
-  it('becomes as large as fits into a few milliseconds, and never tiny', () => {
-    const portion = new Portion()
-    for (let round = 0; round < 10; round++) portion.observe(portion.units / 100)
-    assert.equal(portion.units, 180)
-    portion.observe(10_000)
-    assert.equal(portion.units, 4)
-    for (let round = 0; round < 10; round++) portion.observe(0)
-    assert.equal(portion.units, LARGEST_PORTION)
-    portion.end()
-    assert.equal(portion.units, 8)
-    portion.observe(10_000)
-    portion.end()
-    assert.equal(portion.units, 4)
   })
 })

@@ -7,8 +7,8 @@ import { CHAIN_COSTS, VIRTUAL_SERVER_COSTS } from '../../src/service/costs.ts'
 import type { Frontend } from '../../src/service/frontends.ts'
 import type { NodeContext } from '../../src/service/node-context.ts'
 import { DesiredFrontends, type FrontendListener } from '../../src/sync/desired-frontends.ts'
-import { Budget } from '../../src/values/budget.ts'
 import type { Problem } from '../../src/values/errors.ts'
+import { countedBudget } from '../support/budgets.ts'
 import { endpoint, service, servicePort, slice, slicePort } from '../support/objects.ts'
 
 const NODE: NodeContext = {
@@ -20,8 +20,8 @@ const NODE: NodeContext = {
 }
 const LIMIT = 32_000
 const SLACK = LIMIT / 32
-/** As a round gives. */
-const UNITS = 250
+/** As a slice has. */
+const ITEMS = 200
 
 interface Shape {
   readonly ports: number
@@ -32,12 +32,14 @@ interface Shape {
 class World {
   limit = LIMIT
   readonly desired: DesiredFrontends
+  readonly #budget = countedBudget(ITEMS)
   readonly frontends = new Map<string, Frontend>()
   readonly problems = new Map<string, readonly Problem[]>()
   #addresses = 0
 
   constructor(settings: Partial<FrontendSettings> = {}) {
-    this.desired = new DesiredFrontends(NODE, { maxFrontends: 10_000, maxCost: () => this.limit, ...settings })
+    const limits = { maxFrontends: 10_000, maxCost: () => this.limit }
+    this.desired = new DesiredFrontends(NODE, { ...limits, ...settings }, this.#budget)
   }
 
   readonly listener: FrontendListener = {
@@ -77,8 +79,10 @@ class World {
 
   /** One round, as the loop makes it. */
   round(): void {
-    if (this.desired.flushPortion(this.listener, UNITS) === 0) this.desired.flush(this.listener, UNITS)
-    this.desired.resume(this.listener, new Budget(UNITS))
+    this.#budget.begin()
+    this.desired.flush(this.listener)
+    this.#budget.begin()
+    this.desired.resume(this.listener)
   }
 
   /** Rounds until nothing is left to do. */

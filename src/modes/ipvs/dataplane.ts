@@ -15,11 +15,10 @@ import { weightsOf } from '../../service/service-port.ts'
 import { type AddressFrontend, type Frontend, type FrontendKey, hasAddress } from '../../service/frontends.ts'
 import { DEFAULT_WEIGHT, isGradual, slowStartFactor, usesWeights } from '../../service/weights.ts'
 import type { Dataplane, DataplanePass } from '../../sync/loop.ts'
-import { type LargeWork, OwnerShares } from '../../sync/owner-shares.ts'
 import type { PlanRow } from '../../sync/plan.ts'
 import { type PassReport, type Reconciled, Reconciler, reconciled } from '../../sync/reconciler.ts'
 import { TableSync } from '../../sync/table-sync.ts'
-import { Budget } from '../../values/budget.ts'
+import { newBudget } from '../../values/event-loop.ts'
 import type { Log } from '../../values/log.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import type { Firewall, VirtualAddressKind } from './firewall.ts'
@@ -48,13 +47,8 @@ export interface IpvsDataplaneOptions {
   readonly log: Log
 }
 
-/** One pass checks drains for this long, some virtual servers at a time; the others wait for the next pass. */
-const DRAINS_MS = 2
-const DRAINS_AT_ONCE = 4
 /** How long a check that is due may wait while changes wait, if no drain has a deadline. */
 const DRAINS_WAIT_MS = 5_000
-/** Virtual servers at most, where the clock stands still or the kernel is fast. */
-const DRAINS_PER_PASS = 64
 
 export class IpvsDataplane implements Dataplane {
   readonly takesPortions = true
@@ -152,9 +146,10 @@ export class IpvsDataplane implements Dataplane {
   }
 
   /** Takes steps of slow starts that are due. Those that are left wait for the next pass. */
-  #stepSlowStarts(work: LargeWork): void {
+  #stepSlowStarts(): void {
     if (this.#slowStartSteps.nextDueMs() === undefined) return
-    this.#slowStartSteps.take(work, this.#options.now(), (key, server) => this.virtualServers.want(key, server))
+    const { now } = this.#options
+    this.#slowStartSteps.take(newBudget(now), now(), (key, server) => this.virtualServers.want(key, server))
   }
 
   /** Renders the virtual servers again whose scheduler has turned out to be present. */
@@ -172,7 +167,7 @@ export class IpvsDataplane implements Dataplane {
 
   async pass(options: DataplanePass): Promise<PassReport> {
     await this.#askSchedulers(options.signal)
-    this.#stepSlowStarts(options.large ?? { budget: new Budget(), shares: new OwnerShares() })
+    this.#stepSlowStarts()
     const idle = await this.#checkDrains(options)
     const report = await this.#reconciler.pass({ ...options, now: this.#options.now, idle })
     this.firewall.passed(options.mayRemove && report.unreadable.length === 0 && this.virtualServers.waitingCount === 0)
@@ -251,7 +246,7 @@ export class IpvsDataplane implements Dataplane {
   }
 
   /**
-   * Real servers whose drain has ended, by virtual server. A check that fails is retried later. The removal of a real server makes every
+   * Real servers whose drain has ended, by virtual server: those of one slice. A check that fails is retried later. The removal of a real server makes every
    * addition of the next two to four minutes slower (the kernel walks over all that were removed, ip_vs_trash_get_dest), so additions
    * that wait go first unless drains have deadlines.
    */
@@ -263,16 +258,13 @@ export class IpvsDataplane implements Dataplane {
     const startedMs = now()
     const mayWait = changesWait === true && !this.#hasDrainDeadlines
     if (mayWait && startedMs - firstDueMs < DRAINS_WAIT_MS) return idle
-    for (
-      let checked = 0, nowMs = startedMs;
-      checked < DRAINS_PER_PASS && nowMs - startedMs < DRAINS_MS;
-      nowMs = now()
-    ) {
-      const due = this.drains.takeDue(nowMs, DRAINS_AT_ONCE)
-      if (due.length === 0) break
-      for (const key of due) await this.#checkDrain(key, nowMs, idle, signal)
-      checked += DRAINS_AT_ONCE
-    }
+    const budget = newBudget(now)
+    do {
+      const [key] = this.drains.takeDue(startedMs, 1)
+      if (key === undefined) break
+      await this.#checkDrain(key, startedMs, idle, signal)
+      budget.use(1 + (idle.get(key)?.size ?? 0))
+    } while (!budget.spent())
     return idle
   }
 

@@ -81,7 +81,7 @@ function worldOf(flows: Flow[], context: TestContext) {
   const desired = new DesiredFrontends(NODE, { nodePorts: 'every-address' })
   const apply = async (...changes: readonly ObjectChange[]): Promise<void> => {
     for (const change of changes) desired.apply(change)
-    desired.flush({ frontend: dataplane.frontend.bind(dataplane), problems: () => undefined }, Infinity)
+    desired.flushAll({ frontend: dataplane.frontend.bind(dataplane), problems: () => undefined })
     await dataplane.pass({ mayRemove: true })
   }
   const settled = (): Promise<void> => until('the rules are written', () => dataplane.isComplete)

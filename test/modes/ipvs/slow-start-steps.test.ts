@@ -4,14 +4,13 @@ import { describe, it } from 'node:test'
 import { SlowStarts, stepMs } from '../../../src/ipvs/slow-starts.ts'
 import type { RealServer, VirtualServer } from '../../../src/ipvs/types.ts'
 import { SlowStartSteps } from '../../../src/modes/ipvs/slow-start-steps.ts'
-import { OwnerShares } from '../../../src/sync/owner-shares.ts'
-import { Budget } from '../../../src/values/budget.ts'
+import { countedBudget } from '../../support/budgets.ts'
 import { makeRealServer, makeVirtualServer } from '../../support/virtual-servers.ts'
 
 const DURATION_MS = 10_000
 const STEP_MS = stepMs(DURATION_MS)
-/** As a round gives to all large Services together. */
-const UNITS = 200
+/** Items of a slice. */
+const ITEMS = 200
 
 /** Real servers with the weight 10. */
 function serversOf(count: number): readonly RealServer[] {
@@ -21,7 +20,6 @@ function serversOf(count: number): readonly RealServer[] {
 }
 
 class World {
-  readonly shares = new OwnerShares()
   readonly starts = new SlowStarts()
   readonly steps = new SlowStartSteps(this.starts)
   readonly servers = new Map<string, VirtualServer>()
@@ -41,14 +39,13 @@ class World {
     this.servers.set(key, server)
   }
 
-  /** One pass, and the end of its round. Returns the virtual servers that made a step. */
-  pass(restMs = 5): readonly string[] {
+  /** One pass. Returns the virtual servers that made a step. */
+  pass(): readonly string[] {
     const stepped: string[] = []
-    this.steps.take({ budget: new Budget(UNITS), shares: this.shares }, this.nowMs, (key, server) => {
+    this.steps.take(countedBudget(ITEMS), this.nowMs, (key, server) => {
       stepped.push(key)
       this.servers.set(key, server)
     })
-    this.shares.rest(this.nowMs, this.nowMs + restMs)
     return stepped
   }
 
@@ -58,19 +55,23 @@ class World {
 }
 
 describe('SlowStartSteps', () => {
-  it('lets a Service with many steps rest, and takes those of others meanwhile', () => {
+  it('takes the steps of Services in turns, so that none waits for one with many', () => {
     const world = new World()
     for (let index = 0; index < 20; index++) world.start('a/large', `large-${index}`, 500)
     world.start('b/small', 'small', 3)
     world.nowMs = 2 * STEP_MS
-    // A virtual server with 500 real servers is 63.5 units, and 100 are the share of a Service.
-    assert.deepEqual(world.pass(), ['large-0', 'large-1', 'small'])
-    assert.equal(world.steps.nextDueMs(), world.nowMs + 5)
-    world.nowMs += 4
-    assert.deepEqual(world.pass(), [])
+    // A virtual server with 500 real servers is more than a slice.
+    assert.deepEqual([world.pass(), world.pass()], [['large-0'], ['small', 'large-1']])
+    assert.equal(world.steps.nextDueMs(), 0, 'the others follow at once')
     world.start('c/other', 'other', 3)
-    world.nowMs += 1
-    assert.deepEqual(world.pass(), ['large-2', 'large-3'])
+    world.nowMs += STEP_MS
+    assert.deepEqual(
+      [world.pass(), world.pass()],
+      [
+        ['small', 'large-2'],
+        ['other', 'large-3'],
+      ],
+    )
   })
 
   it('takes every step in the end, so that no start is forgotten', () => {
@@ -80,7 +81,7 @@ describe('SlowStartSteps', () => {
     for (let due = world.steps.nextDueMs(); due !== undefined && passes < 10_000; due = world.steps.nextDueMs()) {
       // Each round takes 20 ms, so that there is time for fewer steps than are due.
       world.nowMs = Math.max(world.nowMs + 20, due)
-      world.pass(20)
+      world.pass()
       passes++
     }
     assert.ok(passes < 10_000, 'it never ended')
@@ -94,18 +95,18 @@ describe('SlowStartSteps', () => {
     for (let index = 0; index < 1000; index++) world.start(`a/web-${index}`, `web-${index}`, 50)
     world.nowMs = STEP_MS
     const first = world.pass()
-    // 7.25 units each.
-    assert.equal(first.length, 28)
+    // Of 51 items each.
+    assert.equal(first.length, 4)
     const second = world.pass()
-    assert.equal(second.length, 28)
-    assert.equal(new Set([...first, ...second]).size, 56)
+    assert.equal(second.length, 4)
+    assert.equal(new Set([...first, ...second]).size, 8)
   })
 
   it('forgets what waits when its virtual server is gone', () => {
     const world = new World()
     for (let index = 0; index < 4; index++) world.start('a/large', `large-${index}`, 500)
     world.nowMs = STEP_MS
-    assert.equal(world.pass().length, 2)
+    assert.equal(world.pass().length, 1)
     for (const key of world.servers.keys()) {
       world.steps.set(key, undefined)
       world.starts.forget(key)

@@ -120,7 +120,7 @@ class World {
       frontend: this.wanted.frontend.bind(this.wanted),
       problems: () => undefined,
     }
-    this.#desired.flush(listener, Number.POSITIVE_INFINITY)
+    this.#desired.flushAll(listener)
     return this.wanted.changes()
   }
 

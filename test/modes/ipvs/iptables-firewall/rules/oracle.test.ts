@@ -123,7 +123,7 @@ function wantedFor(name: string, step: number, config: Configuration): readonly 
     assert.ok(frontend === undefined || hasAddress(frontend))
     wanted.frontend(key, frontend)
   }
-  desired.flush({ frontend: follow, problems: () => {} }, Infinity)
+  desired.flushAll({ frontend: follow, problems: () => {} })
   const sets = recorded(name, step, 'ipset.txt')
   for (const { name: set } of CATALOGUE) wanted.setSize(set, sets.includes(`add ${set} `) ? 1 : 0)
   return wanted.changes()

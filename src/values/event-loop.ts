@@ -1,0 +1,12 @@
+/**
+ * Budgets of this process: by its monotonic clock, and with turns of its event loop.
+ * @impure
+ */
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { Budget } from './budget.ts'
+import type { Clock } from './clock.ts'
+
+/** A budget whose first slice begins now. @param now tests have a clock of their own */
+export function newBudget(now: Clock = () => performance.now()): Budget {
+  return new Budget({ now, nextTurn: () => nextTurn() })
+}

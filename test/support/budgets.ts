@@ -1,0 +1,10 @@
+/** Budgets whose clock stands still, so that a test counts what a slice does. */
+import { Budget } from '../../src/values/budget.ts'
+
+/** As src/values/budget.ts has it. */
+const ITEMS_A_MS = 100
+
+/** A budget whose slices end after so many items. */
+export function countedBudget(items: number): Budget {
+  return new Budget({ now: () => 0, sliceMs: items / ITEMS_A_MS })
+}
