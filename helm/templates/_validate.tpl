@@ -16,7 +16,7 @@ decode, feature gates, logging, everything else. A test compares the messages wi
 {{- range $path := $facts.durations -}}
   {{- $value := include "kube-ipvs.at" (list $config $path) | fromJson | dig "value" nil -}}
   {{- if kindIs "string" $value -}}
-    {{- include "kube-ipvs.checkDuration" $value -}}
+    {{- include "kube-ipvs.checkDuration" (list $path $value) -}}
     {{- $_ := set $durations $path ((mustDateModify $value $epoch).Sub $epoch) -}}
   {{- end -}}
 {{- end -}}
@@ -206,9 +206,9 @@ decode, feature gates, logging, everything else. A test compares the messages wi
 {{- dict "value" $value | toJson -}}
 {{- end -}}
 
-{{/* Fails for a text that Go's time.ParseDuration refuses, in its words. */}}
+{{/* Fails for a text that Go's time.ParseDuration refuses, in its words: (list PATH TEXT). */}}
 {{- define "kube-ipvs.checkDuration" -}}
-{{- $text := . -}}
+{{- $text := index . 1 -}}
 {{- $rest := regexReplaceAll "^[-+]" $text "" -}}
 {{- $error := eq $rest "" | ternary (printf "time: invalid duration %q" $text) "" -}}
 {{- range ne $rest "0" | ternary (regexFindAll "[0-9]*[.]?[0-9]*[^0-9.]*" $rest -1) list -}}
@@ -225,7 +225,7 @@ decode, feature gates, logging, everything else. A test compares the messages wi
   {{- end -}}
 {{- end -}}
 {{- if $error -}}
-  {{- fail (printf "failed complete: failed to decode: %s" $error) -}}
+  {{- fail (printf "failed complete: failed to decode: %s: %s" (index . 0) $error) -}}
 {{- end -}}
 {{- end -}}
 

@@ -105,7 +105,12 @@ const KINDS: { readonly [K in Kind]: (fallback: KindValues[K]) => z.ZodType } = 
           z.int().transform((nanoseconds) => ({ milliseconds: nanoseconds / 1e6, asNumber: true })),
           durationText.transform((milliseconds) => ({ milliseconds, asNumber: false })),
         ],
-        { error: 'expected a duration, or nanoseconds as a number' },
+        // What is wrong with a text is known more exactly.
+        {
+          error: ({ input }) =>
+            (typeof input === 'string' ? durationText.safeParse(input).error?.issues[0]?.message : undefined) ??
+            'expected a duration, or nanoseconds as a number',
+        },
       )
       .nullish()
       .transform(

@@ -133,6 +133,7 @@ test('decodeConfiguration names line, field and both types of a broken value', (
       'logging: {flushFrequency: 1.5}\n',
       'line 3: logging.flushFrequency: expected a duration, or nanoseconds as a number',
     ],
+    ["logging: {flushFrequency: '1'}\n", 'line 3: logging.flushFrequency: time: missing unit in duration "1"'],
     ['logging: {vmodule: [5]}\n', 'line 3: logging.vmodule[0]: expected object, received number'],
     [
       'logging:\n  vmodule:\n  - filePattern: 5\n',

@@ -190,7 +190,8 @@ function chartSays(config: object): string {
 }
 
 function isRefusedAlike(config: object, said: string): void {
-  const expected = programSays({ mode: 'ipvs', ...config })
+  // A file has lines, and the values of a chart have none.
+  const expected = programSays({ mode: 'ipvs', ...config }).replace(/: line 1: /, ': ')
   assert.notEqual(expected, '', JSON.stringify(config))
   assert.deepEqual(parts(said), parts(expected), JSON.stringify(config))
 }
