@@ -6,10 +6,11 @@ import { deadlineSignal } from '../node/deadline.ts'
 import { CodedError } from '../values/errors.ts'
 import { explainService, type Explanation } from './explain/explanation.ts'
 import { explainKernel, fromKernel, readObjects, rulesUnread } from './explain/kernel-only.ts'
-import { addressOfPod, findServices, keysOf, type Knowledge, nearestTo, openKnowledge } from './explain/knowledge.ts'
+import { addressOfPod, findServices, type Knowledge, nearestTo, openKnowledge } from './explain/knowledge.ts'
 import { pathKeys, predictPaths } from './explain/paths.ts'
 import { type PacketSource, parseSource, parseTarget, type Target } from './explain/target.ts'
 import { explanationText } from './explain/text.ts'
+import { keysAt } from '../inspect/places.ts'
 import { type Look, openLook } from '../modes/look/look.ts'
 import type { FlagValues } from './flags.ts'
 import { page, printJson, printLines, stderrLog } from './output.ts'
@@ -54,10 +55,11 @@ async function explanationOf(text: string, { target, knowledge, look, signal }: 
   const { client, daemon, knownFrom, source } = knowledge
   const base = { target: text, from: null, knownFrom, source, paths: [] } as const
   if (client === undefined || daemon === undefined) return { ...base, ...(await fromKernel(look, target, signal)) }
-  const { services: known, omitted } = await findServices(client, target, daemon.node)
+  const known = await findServices(client, target)
+  const omitted = known.reduce((sum, { omittedRows }) => sum + omittedRows, 0)
   const keys = new Set([
-    ...keysOf(target, daemon.node),
-    ...known.flatMap(({ view }) => view.ports.flatMap(({ frontends }) => frontends.map(({ key }) => key))),
+    ...(target.kind === 'service' ? [] : keysAt(target, daemon.node.nodePortAddresses)),
+    ...known.flatMap(({ ports }) => ports.flatMap(({ frontends }) => frontends.map(({ key }) => key))),
   ])
   const live = await readObjects(look, keys, daemon.mode === 'iptables', signal)
   const services = known.flatMap((one) => explainService(one, target, daemon, live) ?? [])

@@ -4,7 +4,6 @@
  */
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import {
-  type ClaimsView,
   type ConnectionsView,
   type DaemonView,
   type DrainsView,
@@ -13,21 +12,18 @@ import {
   MAX_PAGE,
   MAX_TARGETS,
   type NamesPage,
-  type ObjectsView,
   type PodView,
   type RefusalCode,
   type RefusalView,
-  type ServiceView,
   VIEW_FORMAT,
   VIEW_PATH,
 } from '../inspect/view.ts'
+import { keysAt, placeOfWords } from '../inspect/places.ts'
 import { schedulerOf } from '../ipvs/scheduler.ts'
 import type { Fallback } from '../modes/fallback.ts'
 import type { Mode } from '../modes/mode.ts'
 import type { HttpAnswer, HttpRequest } from '../serve/http-answer.ts'
 import type { ProblemLog } from '../serve/problem-log.ts'
-import { annotationsIn } from '../service/annotations.ts'
-import type { FrontendKey } from '../service/frontends.ts'
 import type { DesiredFrontends } from '../sync/desired-frontends.ts'
 import { errorText, type Problem } from '../values/errors.ts'
 import type { Clock } from '../values/clock.ts'
@@ -36,15 +32,14 @@ import type { FollowedNode } from './followed-node.ts'
 import type { PassLog } from './pass-log.ts'
 import type { ProxyHealth } from './proxy-health.ts'
 import type { Readiness } from './readiness.ts'
-import { wantedObjects } from './objects-view.ts'
-import { servicePortViews } from './service-view.ts'
+import { servicesText } from './service-view.ts'
 import { Turns } from './turns.ts'
 import type { ListPod } from './sources.ts'
 
 /** The parts of a proxy that the answers are about; they are only read. */
 export interface Inspected {
   readonly inForce: { readonly configuration: KubeProxyConfiguration }
-  readonly mode: Pick<Mode, 'name' | 'families' | 'drains' | 'wantedObjects'>
+  readonly mode: Pick<Mode, 'name' | 'families' | 'drains' | 'wanted'>
   /** Why the mode is not the configured one. */
   readonly fallback: Fallback | undefined
   readonly node: Pick<FollowedNode, 'view'>
@@ -65,7 +60,8 @@ export interface LocalAnswersOptions {
 /** Limits of one answer. */
 const MAX_PROBLEMS = 100
 const MAX_OTHERS = 20
-const MAX_CLAIMS = 1000
+/** The node ports of one number may be of a Service for each protocol, and for each address. */
+const MAX_SERVICES = 16
 const MAX_DRAINS = 10_000
 const MAX_ENTRIES = 50_000
 /** A namespace may have many EndpointSlices, and the API server may be slow. */
@@ -121,12 +117,8 @@ async function viewOf(options: LocalAnswersOptions, request: HttpRequest): Promi
       return daemonView(proxy, options.now())
     case VIEW_PATH.names:
       return namesPage(proxy, parameters)
-    case VIEW_PATH.service:
-      return serviceView(proxy, checked(parameters, 'service', OBJECT))
-    case VIEW_PATH.objects:
-      return objectsView(proxy, checked(parameters, 'service', OBJECT))
-    case VIEW_PATH.claims:
-      return claimsView(proxy, checked(parameters, 'key', KEY))
+    case VIEW_PATH.services:
+      return servicesView(proxy, parameters)
     case VIEW_PATH.drains:
       return drainsView(proxy, options.now())
     case VIEW_PATH.pod:
@@ -275,62 +267,28 @@ async function namesPage({ desired }: Inspected, parameters: URLSearchParams): P
   return { format: VIEW_FORMAT, frontends, more }
 }
 
-async function serviceView({ desired, problems, mode, node }: Inspected, owner: string): Promise<string> {
-  const service = desired.service(owner)
-  if (service === undefined)
-    throw new Refusal(404, 'no-such-service', `there is no Service ${owner}, or it has no cluster IP`)
-  const turns = new Turns()
-  const { ports, omitted } = await servicePortViews(owner, {
-    desired,
-    nodeName: node.view.context.nodeName,
-    binds: mode.name === 'ipvs',
-    turns,
-    limit: MAX_ENTRIES,
-  })
-  const found: Problem[] = []
-  const subject = `service ${owner}`
-  for (const problem of problems.current()) {
-    if (problem.subject === subject && found.length < MAX_PROBLEMS) found.push(problem)
-    if (turns.isDue) await turns.next()
+async function servicesView(proxy: Inspected, parameters: URLSearchParams): Promise<string> {
+  const owners = ownersOf(proxy, parameters).slice(0, MAX_SERVICES)
+  const limit = MAX_ENTRIES / owners.length
+  return servicesText(owners, { ...proxy, nodeName: proxy.node.view.context.nodeName, turns: new Turns(), limit })
+}
+
+/** The Services that a question names by their name, or by an address and port that they have won. */
+function ownersOf({ desired, node }: Inspected, parameters: URLSearchParams): readonly string[] {
+  if (parameters.has('service')) {
+    const name = checked(parameters, 'service', OBJECT)
+    return desired.service(name) === undefined ? [] : [name]
   }
-  const { namespace, name } = service
-  const annotations = annotationsIn(service.annotations)
-  const view: ServiceView = { format: VIEW_FORMAT, namespace, name, ports, problems: found, omitted, annotations }
-  return textOf(view, turns)
-}
-
-async function objectsView({ desired, mode }: Inspected, owner: string): Promise<string> {
-  const turns = new Turns()
-  const { objects, omitted } = await wantedObjects(owner, { desired, mode, turns, limit: MAX_ENTRIES })
-  const view = { format: VIEW_FORMAT, omitted } satisfies Omit<ObjectsView, 'objects'>
-  return `${JSON.stringify(view).slice(0, -1)},"objects":${await listText(objects, turns)}}`
-}
-
-/** JSON.stringify of a Service's view, port by port and in portions. */
-async function textOf({ ports, ...rest }: ServiceView, turns: Turns): Promise<string> {
-  const texts: string[] = []
-  for (const { endpoints, frontends, ...port } of ports) {
-    const lists = [await listText(endpoints, turns), await listText(frontends, turns)]
-    texts.push(`${JSON.stringify(port).slice(0, -1)},"endpoints":${lists[0]},"frontends":${lists[1]}}`)
-  }
-  return `${JSON.stringify(rest).slice(0, -1)},"ports":[${texts.join(',')}]}`
-}
-
-async function listText(items: readonly object[], turns: Turns): Promise<string> {
-  const texts: string[] = []
-  for (const item of items) {
-    texts.push(JSON.stringify(item))
-    if (turns.isDue) await turns.next()
-  }
-  return `[${texts.join(',')}]`
-}
-
-function claimsView({ desired }: Inspected, key: FrontendKey): ClaimsView {
-  const services = desired
-    .claims(key)
-    .slice(0, MAX_CLAIMS)
-    .map(({ owner }) => owner)
-  return { format: VIEW_FORMAT, key, services }
+  const place = placeOfWords(parameters)
+  if (place === undefined)
+    throw new Refusal(
+      400,
+      'bad-parameter',
+      'the parameters service, or port, address and protocol are missing or wrong',
+    )
+  const keys = keysAt(place, node.view.context.nodePortAddresses)
+  const owners = new Set(keys.flatMap((key) => desired.claims(key)[0]?.owner ?? []))
+  return Array.from(owners).filter((owner) => desired.service(owner) !== undefined)
 }
 
 async function drainsView({ mode, desired }: Inspected, nowMs: number): Promise<DrainsView> {

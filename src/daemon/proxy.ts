@@ -4,7 +4,6 @@ import type { Metrics } from '../metrics/metrics.ts'
 import type { Fallback } from '../modes/fallback.ts'
 import type { FlowRemoval } from '../modes/flow-removal.ts'
 import type { Mode, ModeWatch } from '../modes/mode.ts'
-import { withOwners } from '../modes/plan-owners.ts'
 import type { HealthChecks } from '../serve/health-checks.ts'
 import type { ProblemLog } from '../serve/problem-log.ts'
 import type { DesiredFrontends, FrontendListener } from '../sync/desired-frontends.ts'
@@ -161,9 +160,7 @@ export class Proxy {
     desired.flushAll({ frontend, problems })
     await nodeLabels.known(deadlineMs)
     desired.flushAll({ frontend, problems })
-    const rows = await mode.dataplane.plan(abort.signal)
-    const claims = Array.from(desired.frontends(), ([, claim]) => claim)
-    return withOwners(rows, claims, mode)
+    return mode.dataplane.plan(abort.signal)
   }
 
   /** Applies a configuration that differs only in fields that are live in its mode. */

@@ -1,5 +1,19 @@
-/** What the daemon tells about one Service over the local socket: its ports, its endpoints with verdicts, and its frontends. */
-import type { EndpointView, FrontendView, ServicePortView } from '../inspect/view.ts'
+/**
+ * What the daemon tells about one Service over the local socket: its ports, its endpoints with verdicts, its frontends, and what it wants in
+ * the kernel for those that the Service has won.
+ */
+import {
+  type EndpointView,
+  type FrontendView,
+  type ServicePortView,
+  type ServicesView,
+  type ServiceView,
+  VIEW_FORMAT,
+} from '../inspect/view.ts'
+import type { Mode } from '../modes/mode.ts'
+import type { Wanted } from '../explain/wanted.ts'
+import type { ProblemLog } from '../serve/problem-log.ts'
+import { annotationsIn } from '../service/annotations.ts'
 import { type Endpoint, isLocalTo } from '../service/endpoints.ts'
 import type { ServicePort } from '../service/service-port.ts'
 import type { Frontend } from '../service/frontends.ts'
@@ -7,16 +21,90 @@ import type { DesiredFrontends } from '../sync/desired-frontends.ts'
 import type { Claim } from '../sync/owned-map.ts'
 import { formatEndpoint } from '../values/address.ts'
 import { formatCidr } from '../values/cidr.ts'
+import type { Problem } from '../values/errors.ts'
 import type { Turns } from './turns.ts'
 
 export interface ServiceViewOptions {
-  readonly desired: Pick<DesiredFrontends, 'claimedBy' | 'claims'>
+  readonly desired: Pick<DesiredFrontends, 'claimedBy' | 'claims' | 'service'>
+  readonly problems: Pick<ProblemLog, 'current'>
+  readonly mode: Pick<Mode, 'name' | 'wanted'>
   readonly nodeName: string
-  /** Whether the mode binds virtual IPs to this node. */
-  readonly binds: boolean
   readonly turns: Turns
-  /** The most endpoints and frontends in one answer. */
+  /** The most endpoints and frontends, and the most rows: a real server and a rule count as much as a row. */
   readonly limit: number
+}
+
+/** Problems of one Service. */
+const MAX_PROBLEMS = 100
+
+/** The JSON of a ServicesView, made in portions. */
+export async function servicesText(owners: readonly string[], options: ServiceViewOptions): Promise<string> {
+  const views: string[] = []
+  for (const owner of owners) views.push(await serviceText(owner, options))
+  const view = { format: VIEW_FORMAT } satisfies Omit<ServicesView, 'services'>
+  return `${JSON.stringify(view).slice(0, -1)},"services":[${views.join(',')}]}`
+}
+
+async function serviceText(owner: string, options: ServiceViewOptions): Promise<string> {
+  const { desired, problems, turns } = options
+  const { ports, omitted } = await servicePortViews(owner, options)
+  const { wanted, omittedRows } = await wantedRows(owner, options)
+  const found: Problem[] = []
+  const subject = `service ${owner}`
+  for (const problem of problems.current()) {
+    if (problem.subject === subject && found.length < MAX_PROBLEMS) found.push(problem)
+    if (turns.isDue) await turns.next()
+  }
+  const [namespace = '', name = ''] = owner.split('/')
+  const annotations = annotationsIn(desired.service(owner)?.annotations ?? '')
+  return textOf({ namespace, name, ports, problems: found, omitted, annotations, wanted, omittedRows }, turns)
+}
+
+/** JSON.stringify of a Service's view, port by port and in portions. */
+async function textOf({ ports, wanted, ...rest }: ServiceView, turns: Turns): Promise<string> {
+  const texts: string[] = []
+  for (const { endpoints, frontends, ...port } of ports) {
+    const lists = [await listText(endpoints, turns), await listText(frontends, turns)]
+    texts.push(`${JSON.stringify(port).slice(0, -1)},"endpoints":${lists[0]},"frontends":${lists[1]}}`)
+  }
+  const rows = await listText(wanted, turns)
+  return `${JSON.stringify(rest).slice(0, -1)},"ports":[${texts.join(',')}],"wanted":${rows}}`
+}
+
+async function listText(items: readonly object[], turns: Turns): Promise<string> {
+  const texts: string[] = []
+  for (const item of items) {
+    texts.push(JSON.stringify(item))
+    if (turns.isDue) await turns.next()
+  }
+  return `[${texts.join(',')}]`
+}
+
+/** What is wanted for a Service's frontends, without those that another Service has won. */
+async function wantedRows(
+  owner: string,
+  { desired, mode, turns, limit }: ServiceViewOptions,
+): Promise<{ readonly wanted: readonly Wanted[]; readonly omittedRows: number }> {
+  const won: Frontend[] = []
+  for (const key of desired.claimedBy(owner)) {
+    const [first] = desired.claims(key)
+    if (first?.owner === owner) won.push(first.value)
+    if (turns.isDue) await turns.next()
+  }
+  const wanted: Wanted[] = []
+  let left = limit
+  let omittedRows = 0
+  for (const row of mode.wanted(won)) {
+    if (left > 0) wanted.push(row)
+    else omittedRows++
+    left -= sizeOf(row)
+    if (turns.isDue) await turns.next()
+  }
+  return { wanted, omittedRows }
+}
+
+function sizeOf({ item }: Wanted): number {
+  return 1 + ('realServers' in item ? item.realServers.length : 'rules' in item ? item.rules.length : 0)
 }
 
 interface OpenPort {
@@ -25,7 +113,7 @@ interface OpenPort {
 }
 
 /** The ports of a Service, in the order of its frontends, and how many endpoints and frontends were left out. */
-export async function servicePortViews(
+async function servicePortViews(
   owner: string,
   options: ServiceViewOptions,
 ): Promise<{ readonly ports: readonly ServicePortView[]; readonly omitted: number }> {
@@ -42,7 +130,7 @@ export async function servicePortViews(
     const name = `${port.family} ${port.protocol} ${port.name}`
     let entry = open.get(name)
     if (entry === undefined) open.set(name, (entry = { port, frontends: [] }))
-    if (left > 0) entry.frontends.push(frontendView(frontend, claims, options.binds))
+    if (left > 0) entry.frontends.push(frontendView(frontend, claims, options.mode.name === 'ipvs'))
     else omitted++
     left--
     if (turns.isDue) await turns.next()

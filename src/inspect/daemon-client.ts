@@ -9,33 +9,28 @@ import { CodedError } from '../values/errors.ts'
 import { VERSION } from '../values/well-known.ts'
 import { printable, quote } from '../values/quote.ts'
 import type { Names } from './names.ts'
+import { type Place, placeWords } from './places.ts'
 import type { Shape } from './shape.ts'
 import { socketDoubt } from './socket-owner.ts'
 import {
-  type ClaimsView,
+  CONNECTIONS_VIEW,
   type ConnectionsView,
+  DAEMON_VIEW,
   type DaemonView,
+  DRAINS_VIEW,
   type DrainsView,
   type FrontendName,
   MAX_PAGE,
+  NAMES_PAGE,
   type NamesPage,
-  type ObjectsView,
+  POD_VIEW,
   type PodView,
   type RefusalCode,
-  type ServiceView,
+  SERVICES_VIEW,
+  type ServicesView,
   VIEW_FORMAT,
   VIEW_PATH,
 } from './view.ts'
-import {
-  CLAIMS_VIEW,
-  CONNECTIONS_VIEW,
-  DAEMON_VIEW,
-  DRAINS_VIEW,
-  NAMES_PAGE,
-  OBJECTS_VIEW,
-  POD_VIEW,
-  SERVICE_VIEW,
-} from './view-shapes.ts'
 
 /**
  * Why there is no answer: the socket is off by configuration, no daemon listens, the rights are missing, the answer does not come in
@@ -61,11 +56,8 @@ export interface DaemonClient {
   daemon(): Promise<Answered<DaemonView>>
   /** Every frontend of the daemon, by its key. */
   names(): Promise<Answered<Names>>
-  /** @param name `namespace/name` */
-  service(name: string): Promise<Answered<ServiceView>>
-  /** @param name `namespace/name` */
-  objects(name: string): Promise<Answered<ObjectsView>>
-  claims(key: FrontendKey): Promise<Answered<ClaimsView>>
+  /** @param named `namespace/name`, or the address and port that are won */
+  services(named: string | Place): Promise<Answered<ServicesView>>
   drains(): Promise<Answered<DrainsView>>
   /** @param name `namespace/name` */
   pod(name: string): Promise<Answered<PodView>>
@@ -133,16 +125,12 @@ class ViewClient implements DaemonClient {
     return answer
   }
 
-  service(service: string): Promise<Answered<ServiceView>> {
-    return this.#ask(SERVICE_VIEW, VIEW_PATH.service, { service })
-  }
-
-  objects(service: string): Promise<Answered<ObjectsView>> {
-    return this.#ask(OBJECTS_VIEW, VIEW_PATH.objects, { service })
-  }
-
-  claims(key: FrontendKey): Promise<Answered<ClaimsView>> {
-    return this.#ask(CLAIMS_VIEW, VIEW_PATH.claims, { key })
+  services(named: string | Place): Promise<Answered<ServicesView>> {
+    return this.#ask(
+      SERVICES_VIEW,
+      VIEW_PATH.services,
+      typeof named === 'string' ? { service: named } : placeWords(named),
+    )
   }
 
   drains(): Promise<Answered<DrainsView>> {

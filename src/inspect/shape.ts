@@ -1,6 +1,6 @@
 /**
- * Shapes of JSON values: a shape returns the path of the first member that is not as its type says, or undefined. They are written beside the types
- * that they check, and TypeScript compares both.
+ * Shapes of JSON values: a shape returns the path of the first member that is not as its type says, or undefined. The type of an
+ * answer is that of its shape.
  */
 
 export interface Shape<T> {
@@ -9,12 +9,17 @@ export interface Shape<T> {
   readonly of?: T
 }
 
+/** The type of which a shape is. */
+export type Of<S extends Shape<unknown>> = S extends Shape<infer T> ? T : never
+
 const when =
   <T>(isSo: (value: unknown) => boolean): Shape<T> =>
   (value, path) =>
     isSo(value) ? undefined : path
 
 export const text: Shape<string> = when((value) => typeof value === 'string')
+/** Written only where it is so. */
+export const yes: Shape<true> = when((value) => value === true)
 export const flag: Shape<boolean> = when((value) => typeof value === 'boolean')
 export const number: Shape<number> = when((value) => typeof value === 'number' && Number.isFinite(value))
 
@@ -50,7 +55,9 @@ export function pair<A, B>(first: Shape<A>, second: Shape<B>): Shape<readonly [A
 }
 
 /** An object with these members, and maybe with others. */
-export function object<T extends object>(members: { readonly [Name in keyof T]-?: Shape<T[Name]> }): Shape<T> {
+export function object<T extends object>(
+  members: { readonly [Name in keyof T]-?: Shape<T[Name]> },
+): Shape<Readonly<T>> {
   const shapes = Object.entries<Shape<unknown>>(members)
   return (value, path) => {
     if (!isObject(value)) return path
@@ -62,17 +69,18 @@ export function object<T extends object>(members: { readonly [Name in keyof T]-?
   }
 }
 
-/** One of several objects, by their member `kind`. */
-export function kinds<T extends { readonly kind: string }>(
+/** One of several objects, by a member that names the kind. */
+export function oneOf<Name extends string, T extends { readonly [N in Name]: string }>(
+  name: Name,
   shapes: {
-    readonly [Kind in T['kind']]: Shape<Extract<T, { readonly kind: Kind }>>
+    readonly [Kind in T[Name]]: Shape<Extract<T, { readonly [N in Name]: Kind }>>
   },
 ): Shape<T> {
   const byKind: Readonly<Record<string, Shape<unknown>>> = shapes
   return (value, path) => {
-    const kind = isObject(value) ? value['kind'] : undefined
+    const kind = isObject(value) ? value[name] : undefined
     const shape = typeof kind === 'string' && Object.hasOwn(byKind, kind) ? byKind[kind] : undefined
-    return shape === undefined ? `${path}.kind` : shape(value, path)
+    return shape === undefined ? `${path}.${name}` : shape(value, path)
   }
 }
 

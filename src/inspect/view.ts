@@ -1,18 +1,20 @@
 /**
- * What a running daemon tells about itself over its local socket: the shapes of the answers, which are JSON over HTTP. The kernel
- * cannot tell any of this: names of Services, verdicts on endpoints, owners of addresses, drains, problems. Times are numbers of
- * seconds before the answer, because the daemon and the command that asks need not have the same clock.
+ * What a running daemon tells about itself over its local socket, as JSON over HTTP: the shapes of the answers, and their types. The kernel
+ * cannot tell any of this: names of Services, verdicts on endpoints, owners of addresses, drains, problems. What answers may be another
+ * version, or no daemon at all. Times are numbers of seconds before the answer: the two clocks need not agree.
  */
 import type { ProxyMode } from '../config/types.ts'
-import type { FrontendKey, FrontendRole } from '../service/frontends.ts'
+import type { ItemsOfServices, Wanted } from '../explain/wanted.ts'
 import type { Verdict } from '../service/endpoints.ts'
+import type { FrontendRole } from '../service/frontends.ts'
+import type { NodeIps } from '../service/node-context.ts'
 import type { TrafficPolicy } from '../service/objects.ts'
-import type { WantedObject } from '../explain/wanted-objects.ts'
-import type { Problem } from '../values/errors.ts'
+import type { Problem, ProblemAbout } from '../values/errors.ts'
 import type { IpFamily, Protocol } from '../values/protocol.ts'
+import { flag, list, nullable, number, object, type Of, oneOf, optional, pair, text, word, yes } from './shape.ts'
 
 /** Changes when an older command would misread an answer. A command refuses answers of another format than its own. */
-export const VIEW_FORMAT = 1
+export const VIEW_FORMAT = 2
 
 /** Paths of the answers. */
 export const VIEW_PATH = {
@@ -20,12 +22,11 @@ export const VIEW_PATH = {
   daemon: '/v1/daemon',
   /** NamesPage; parameters `after` (the last key of the page before) and `limit`, at most MAX_PAGE. */
   names: '/v1/names',
-  /** ServiceView; parameter `service` (`namespace/name`). 404 when there is no such Service. */
-  service: '/v1/service',
-  /** ObjectsView; parameter `service` (`namespace/name`). */
-  objects: '/v1/objects',
-  /** ClaimsView; parameter `key` (a FrontendKey). */
-  claims: '/v1/claims',
+  /**
+   * ServicesView; parameter `service` (`namespace/name`), or `port`, and with it `address` and `protocol`. A port alone is a node port;
+   * without a protocol each is meant.
+   */
+  services: '/v1/services',
   /** DrainsView */
   drains: '/v1/drains',
   /** PodView; parameter `pod` (`namespace/name`). */
@@ -36,253 +37,314 @@ export const VIEW_PATH = {
 
 /** The most frontends in one NamesPage. */
 export const MAX_PAGE = 2000
-
-export interface PassView {
-  /** `tables`, or the name of a family for its rules. */
-  readonly what: string
-  /** Seconds since the last pass ended; null when none has. */
-  readonly endedSecondsAgo: number | null
-  readonly durationMs: number
-  /** Operations that the last pass applied, those that failed, and tables that it could not read. */
-  readonly applied: number
-  readonly failed: number
-  readonly unreadable: number
-}
-
-/** What frontends and packet paths depend on of the node, as the daemon sees it. */
-export interface NodeViewOfDaemon {
-  readonly name: string
-  /** null while the Node object is unknown */
-  readonly zone: string | null
-  readonly ips: { readonly [family in IpFamily]?: string }
-  readonly nodePortAddresses: Readonly<Record<IpFamily, readonly string[]>>
-  readonly podCidrs: readonly string[]
-}
-
-/** Of the configuration in force; names as in KubeProxyConfiguration. */
-export interface SettingsView {
-  readonly masqueradeAll: boolean
-  readonly masqueradeBit: number
-  readonly localhostNodePorts: boolean
-  readonly tcpBeLiberal: boolean
-  readonly clusterCIDR: string
-  readonly detectLocalMode: string
-  readonly bridgeInterface: string
-  readonly interfaceNamePrefix: string
-  /** The scheduler of Services that choose none. */
-  readonly scheduler: string
-  /** Whether annotations of Services have an effect, in ipvs mode. */
-  readonly serviceAnnotations: boolean
-  /** null: no deadline */
-  readonly drainDeadlineSeconds: number | null
-}
-
-export interface HealthView {
-  /** As /healthz answers. */
-  readonly healthy: boolean
-  /** What is late or wrong; null when it is healthy. */
-  readonly reason: string | null
-  /** What is not done at this moment, also when that does not count yet: normal for a short time. */
-  readonly pending: readonly { readonly what: string; readonly seconds: number }[]
-}
-
-export interface DaemonView {
-  readonly format: number
-  readonly version: string
-  readonly pid: number
-  readonly uptimeSeconds: number
-  /** The mode that runs, and the configured one. */
-  readonly mode: ProxyMode
-  readonly configuredMode: ProxyMode
-  /** Why the mode is not the configured one; null: nothing is missing, or a switch of the mode is under way. */
-  readonly fallback: { readonly reason: string; readonly message: string; readonly remedy: string } | null
-  readonly virtualAddresses: 'addresses' | 'routes'
-  readonly families: readonly IpFamily[]
-  readonly node: NodeViewOfDaemon
-  /** The settings that decide how packets are treated. */
-  readonly settings: SettingsView
-  readonly health: HealthView
-  /** What is not listed yet; passes wait for it. */
-  readonly awaiting: readonly string[]
-  readonly counts: {
-    readonly services: number
-    readonly frontends: number
-    /** Claims that lost their address and port to another Service. */
-    readonly conflicts: number
-    readonly draining: number
-    readonly problems: number
-  }
-  /** The room of the node in real servers, and what is left out because it is used up. Absent: the daemon is older. */
-  readonly room?: RoomView
-  readonly passes: readonly PassView[]
-  /** The first of them; `counts.problems` is the number of all. */
-  readonly problems: readonly Problem[]
-  /** The first addresses that several Services claim. */
-  readonly conflicts: readonly ConflictView[]
-}
-
-export interface RoomView {
-  readonly used: number
-  readonly limit: number
-  readonly leftOut: { readonly services: number; readonly frontends: number }
-}
-
-export interface ConflictView {
-  readonly key: FrontendKey
-  readonly owner: string
-  /** Services that claim the key too; of very many only the first. */
-  readonly others: readonly string[]
-}
-
-/** A part of all frontends, in the order of their keys' first appearance. */
-export interface NamesPage {
-  readonly format: number
-  readonly frontends: readonly FrontendName[]
-  /** False: the last page. */
-  readonly more: boolean
-}
-
-export interface FrontendName {
-  readonly key: FrontendKey
-  /** `namespace/name:port` of the Service port that answers at the key. */
-  readonly servicePort: string
-  readonly roles: readonly FrontendRole[]
-}
-
-export interface ServiceView {
-  readonly format: number
-  readonly namespace: string
-  readonly name: string
-  readonly ports: readonly ServicePortView[]
-  readonly problems: readonly Problem[]
-  /** Endpoints and frontends that were left out, because the answer would be too long. */
-  readonly omitted: number
-  /** Its annotations that kube-ipvs knows, unchecked; `problems` says which have no effect. */
-  readonly annotations: readonly (readonly [name: string, value: string])[]
-}
-
-/** What is wanted in the kernel for one Service. */
-export interface ObjectsView {
-  readonly format: number
-  readonly objects: readonly WantedObject[]
-  /** Objects that were left out, because the answer would be too long. */
-  readonly omitted: number
-}
-
-/** One port of the Service in one family. */
-export interface ServicePortView {
-  /** `namespace/name:port` */
-  readonly name: string
-  readonly family: IpFamily
-  readonly protocol: Protocol
-  readonly port: number
-  readonly internalPolicy: TrafficPolicy
-  readonly externalPolicy: TrafficPolicy
-  /** 0: no affinity */
-  readonly affinityTimeoutSeconds: number
-  /** 0: none */
-  readonly healthCheckNodePort: number
-  readonly endpoints: readonly EndpointView[]
-  readonly frontends: readonly FrontendView[]
-}
-
-export interface EndpointView {
-  /** `10.244.0.1:8080` */
-  readonly key: string
-  readonly node: string
-  /** It runs on the daemon's node. */
-  readonly isLocal: boolean
-  readonly ready: boolean
-  readonly serving: boolean
-  readonly terminating: boolean
-  readonly zoneHints: readonly string[]
-  readonly nodeHints: readonly string[]
-  /** For a cluster IP and for all other addresses. */
-  readonly internal: Verdict
-  readonly external: Verdict
-}
-
-export interface FrontendView {
-  readonly key: FrontendKey
-  readonly roles: readonly FrontendRole[]
-  /** Whether the address is a virtual IP of this node: on kube-ipvs0 or as a local route. */
-  readonly isBound: boolean
-  /** Which verdicts apply. */
-  readonly verdicts: 'internal' | 'external'
-  /** The Service that answers here: another one when this Service's claim has lost. */
-  readonly owner: string
-  /** The other Services that claim the key, in the order in which they would follow; of very many only the first. */
-  readonly others: readonly string[]
-  /** loadBalancerSourceRanges that apply; null: every source may connect. */
-  readonly sourceRanges: readonly string[] | null
-}
-
-/** Who claims one address, port and protocol. */
-export interface ClaimsView {
-  readonly format: number
-  readonly key: FrontendKey
-  /** Services, the owner first; of very many only the first. Empty when nobody claims the key. */
-  readonly services: readonly string[]
-}
-
-export interface DrainsView {
-  readonly format: number
-  readonly drains: readonly DrainView[]
-  /** Drains that were left out, because the answer would be too long. */
-  readonly omitted: number
-}
-
-/** A real server that gets no new connections and has not been removed yet. */
-export interface DrainView {
-  readonly virtualServer: FrontendKey
-  /** `10.244.0.1:8080` */
-  readonly realServer: string
-  /** `namespace/name:port`; null when no Service owns the virtual server any more. */
-  readonly servicePort: string | null
-  /** Since this daemon noticed it. */
-  readonly seconds: number
-  /** null: no deadline */
-  readonly deadlineSeconds: number | null
-}
-
-/** The endpoints of a pod, from the EndpointSlices that name it. */
-export interface PodView {
-  readonly format: number
-  /** IPs of the pod, each once. Empty: no EndpointSlice names it. */
-  readonly addresses: readonly string[]
-  /** The same with the ports of the EndpointSlices: `10.244.0.1:8080`. Pods in the network of their node share its IP. */
-  readonly endpoints: readonly string[]
-}
-
 /** The most parameters `to` of one question about connections. */
 export const MAX_TARGETS = 64
 
+const texts = list(text)
+const family = word<IpFamily>({ IPv4: true, IPv6: true })
+const protocol = word<Protocol>({ tcp: true, udp: true, sctp: true })
+const mode = word<ProxyMode>({ ipvs: true, iptables: true })
+const policy = word<TrafficPolicy>({ Cluster: true, Local: true })
+const roles = list(word<FrontendRole>({ ClusterIP: true, NodePort: true, LoadBalancerVip: true, ExternalIP: true }))
+const verdict = word<Verdict>({
+  used: true,
+  'used-local': true,
+  'used-node-hint': true,
+  'used-zone-hint': true,
+  'used-no-local': true,
+  'used-terminating': true,
+  'not-ready': true,
+  'not-serving': true,
+  terminating: true,
+  'not-local': true,
+  'other-node-hint': true,
+  'other-zone-hint': true,
+})
+const problem = object<Problem>({
+  code: text,
+  about: word<ProblemAbout>({ object: true, setting: true, node: true, configuration: true }),
+  subject: text,
+  field: optional(text),
+  message: text,
+})
+
+const pass = object({
+  /** `tables`, or the name of a family for its rules. */
+  what: text,
+  /** Seconds since the last pass ended; null when none has. */
+  endedSecondsAgo: nullable(number),
+  durationMs: number,
+  /** Operations that the last pass applied, those that failed, and tables that it could not read. */
+  applied: number,
+  failed: number,
+  unreadable: number,
+})
+export type PassView = Of<typeof pass>
+
+/** What frontends and packet paths depend on of the node, as the daemon sees it. */
+const node = object({
+  name: text,
+  /** null while the Node object is unknown */
+  zone: nullable(text),
+  ips: object<NodeIps>({ IPv4: optional(text), IPv6: optional(text) }),
+  nodePortAddresses: object({ IPv4: texts, IPv6: texts }),
+  podCidrs: texts,
+})
+
+/** Of the configuration in force; names as in KubeProxyConfiguration. */
+const settings = object({
+  masqueradeAll: flag,
+  masqueradeBit: number,
+  localhostNodePorts: flag,
+  tcpBeLiberal: flag,
+  clusterCIDR: text,
+  detectLocalMode: text,
+  bridgeInterface: text,
+  interfaceNamePrefix: text,
+  /** The scheduler of Services that choose none. */
+  scheduler: text,
+  /** Whether annotations of Services have an effect, in ipvs mode. */
+  serviceAnnotations: flag,
+  /** null: no deadline */
+  drainDeadlineSeconds: nullable(number),
+})
+
+const health = object({
+  /** As /healthz answers. */
+  healthy: flag,
+  /** What is late or wrong; null when it is healthy. */
+  reason: nullable(text),
+  /** What is not done at this moment, also when that does not count yet: normal for a short time. */
+  pending: list(object({ what: text, seconds: number })),
+})
+
+/** The room of the node in real servers, and what is left out because it is used up. */
+const room = object({ used: number, limit: number, leftOut: object({ services: number, frontends: number }) })
+export type RoomView = Of<typeof room>
+
+/** Services claim `key` too: `others`, of very many only the first. */
+const conflict = object({ key: text, owner: text, others: texts })
+
+export const DAEMON_VIEW = object({
+  format: number,
+  version: text,
+  pid: number,
+  uptimeSeconds: number,
+  /** The mode that runs, and the configured one. */
+  mode,
+  configuredMode: mode,
+  /** Why the mode is not the configured one; null: nothing is missing, or a switch of the mode is under way. */
+  fallback: nullable(object({ reason: text, message: text, remedy: text })),
+  virtualAddresses: word<'addresses' | 'routes'>({ addresses: true, routes: true }),
+  families: list(family),
+  node,
+  /** The settings that decide how packets are treated. */
+  settings,
+  health,
+  /** What is not listed yet; passes wait for it. */
+  awaiting: texts,
+  /** `conflicts`: claims that lost their address and port to another Service. */
+  counts: object({ services: number, frontends: number, conflicts: number, draining: number, problems: number }),
+  room,
+  passes: list(pass),
+  /** The first of them; `counts.problems` is the number of all. */
+  problems: list(problem),
+  /** The first addresses that several Services claim. */
+  conflicts: list(conflict),
+})
+export type DaemonView = Of<typeof DAEMON_VIEW>
+
+/** `servicePort`: `namespace/name:port` of the Service port that answers at the key. */
+const frontendName = object({ key: text, servicePort: text, roles })
+export type FrontendName = Of<typeof frontendName>
+
+/** A part of all frontends, in the order of their keys' first appearance. `more`: false on the last page. */
+export const NAMES_PAGE = object({ format: number, frontends: list(frontendName), more: flag })
+export type NamesPage = Of<typeof NAMES_PAGE>
+
+const endpoint = object({
+  /** `10.244.0.1:8080` */
+  key: text,
+  node: text,
+  /** It runs on the daemon's node. */
+  isLocal: flag,
+  ready: flag,
+  serving: flag,
+  terminating: flag,
+  zoneHints: texts,
+  nodeHints: texts,
+  /** For a cluster IP and for all other addresses. */
+  internal: verdict,
+  external: verdict,
+})
+export type EndpointView = Of<typeof endpoint>
+
+const frontend = object({
+  key: text,
+  roles,
+  /** Whether the address is a virtual IP of this node: on kube-ipvs0 or as a local route. */
+  isBound: flag,
+  /** Which verdicts apply. */
+  verdicts: word<'internal' | 'external'>({ internal: true, external: true }),
+  /** The Service that answers here: another one when this Service's claim has lost. */
+  owner: text,
+  /** The other Services that claim the key, in the order in which they would follow; of very many only the first. */
+  others: texts,
+  /** loadBalancerSourceRanges that apply; null: every source may connect. */
+  sourceRanges: nullable(texts),
+})
+export type FrontendView = Of<typeof frontend>
+
+/** One port of the Service in one family. */
+const servicePort = object({
+  /** `namespace/name:port` */
+  name: text,
+  family,
+  protocol,
+  port: number,
+  internalPolicy: policy,
+  externalPolicy: policy,
+  /** 0: no affinity */
+  affinityTimeoutSeconds: number,
+  /** 0: none */
+  healthCheckNodePort: number,
+  endpoints: list(endpoint),
+  frontends: list(frontend),
+})
+export type ServicePortView = Of<typeof servicePort>
+
+type VirtualServer = ItemsOfServices['virtual-servers']
+type RealServer = VirtualServer['realServers'][number]
+type BoundAddress = ItemsOfServices['addresses']
+type LocalRoute = ItemsOfServices['routes']
+type Chain = ItemsOfServices['chains-IPv4']
+
+const realServer = object<RealServer>({
+  address: text,
+  port: number,
+  weight: number,
+  forwarding: word<RealServer['forwarding']>({
+    masquerade: true,
+    local: true,
+    tunnel: true,
+    route: true,
+    bypass: true,
+    unknown: true,
+  }),
+  upperThreshold: number,
+  lowerThreshold: number,
+})
+const server = object<VirtualServer>({
+  family,
+  address: text,
+  port: number,
+  protocol,
+  scheduler: text,
+  flags: number,
+  timeoutSeconds: number,
+  netmask: number,
+  persistenceEngine: text,
+  realServers: list(realServer),
+})
+const binding = object<BoundAddress['bindings'][number]>({ prefixLength: number, peer: optional(text) })
+const path = object<LocalRoute['paths'][number]>({ interfaceIndex: number, source: optional(text), priority: number })
+const entry = object<ItemsOfServices['set-entries']>({ set: text, entry: text, noMatch: optional(yes) })
+const chain = object<Chain>({
+  kind: word({ chain: true }),
+  table: word<Chain['table']>({ nat: true, filter: true, mangle: true }),
+  chain: text,
+  rules: texts,
+})
+
+const needed = { key: text, neededBy: text, isPart: optional(yes) }
+const wanted = oneOf<'table', Wanted>('table', {
+  'virtual-servers': object<Wanted<'virtual-servers'>>({
+    ...needed,
+    table: word({ 'virtual-servers': true }),
+    item: server,
+  }),
+  addresses: object<Wanted<'addresses'>>({
+    ...needed,
+    table: word({ addresses: true }),
+    item: object<BoundAddress>({ address: text, bindings: list(binding) }),
+  }),
+  routes: object<Wanted<'routes'>>({
+    ...needed,
+    table: word({ routes: true }),
+    item: object<LocalRoute>({ address: text, paths: list(path) }),
+  }),
+  'set-entries': object<Wanted<'set-entries'>>({ ...needed, table: word({ 'set-entries': true }), item: entry }),
+  'chains-IPv4': object<Wanted<'chains-IPv4'>>({ ...needed, table: word({ 'chains-IPv4': true }), item: chain }),
+  'chains-IPv6': object<Wanted<'chains-IPv6'>>({ ...needed, table: word({ 'chains-IPv6': true }), item: chain }),
+})
+
+const serviceView = object({
+  namespace: text,
+  name: text,
+  ports: list(servicePort),
+  problems: list(problem),
+  /** Its annotations that kube-ipvs knows, unchecked; `problems` says which have no effect. */
+  annotations: list(pair(text, text)),
+  /** Endpoints and frontends that were left out, because the answer would be too long. */
+  omitted: number,
+  /** What is wanted in the kernel for the frontends that it has won, and how many rows were left out. */
+  wanted: list(wanted),
+  omittedRows: number,
+})
+export type ServiceView = Of<typeof serviceView>
+
+/** The Service of that name, or those that have won the address and port; empty: there is none. */
+export const SERVICES_VIEW = object({ format: number, services: list(serviceView) })
+export type ServicesView = Of<typeof SERVICES_VIEW>
+
+/** A real server that gets no new connections and has not been removed yet. */
+const drain = object({
+  virtualServer: text,
+  /** `10.244.0.1:8080` */
+  realServer: text,
+  /** `namespace/name:port`; null when no Service owns the virtual server any more. */
+  servicePort: nullable(text),
+  /** Since this daemon noticed it. */
+  seconds: number,
+  /** null: no deadline */
+  deadlineSeconds: nullable(number),
+})
+export type DrainView = Of<typeof drain>
+
+/** `omitted`: drains that were left out, because the answer would be too long. */
+export const DRAINS_VIEW = object({ format: number, drains: list(drain), omitted: number })
+export type DrainsView = Of<typeof DRAINS_VIEW>
+
+/** The endpoints of a pod, from the EndpointSlices that name it. */
+export const POD_VIEW = object({
+  format: number,
+  /** IPs of the pod, each once. Empty: no EndpointSlice names it. */
+  addresses: texts,
+  /** The same with the ports of the EndpointSlices: `10.244.0.1:8080`. Pods in the network of their node share its IP. */
+  endpoints: texts,
+})
+export type PodView = Of<typeof POD_VIEW>
+
 /** Connections of clients to endpoints through Services, as the kernel of the daemon's node counts them. */
-export interface ConnectionsView {
-  readonly format: number
+export const CONNECTIONS_VIEW = object({
+  format: number,
   /** TCP and SCTP connections that are established or being established. */
-  readonly active: number
+  active: number,
   /** Those that are closing, or were closed a short time ago. */
-  readonly inactive: number
+  inactive: number,
   /** null: not asked for, or the kernel does not list its flows. */
-  readonly udp: number | null
-}
+  udp: nullable(number),
+})
+export type ConnectionsView = Of<typeof CONNECTIONS_VIEW>
+
+/**
+ * `starting`: there is no proxy yet; `gone`: the key of a page exists no more, begin again; `unreadable`: the source
+ * of objects does not answer. The others are mistakes of the client.
+ */
+export type RefusalCode = 'starting' | 'gone' | 'unreadable' | 'bad-parameter' | 'unknown-path' | 'wrong-method'
 
 /** The body of every answer but 200. */
 export interface RefusalView {
   readonly format: number
   readonly error: { readonly code: RefusalCode; readonly message: string }
 }
-
-/**
- * `no-such-service`; `starting`: there is no proxy yet; `gone`: the key of a page exists no more, begin again; `unreadable`: the source
- * of objects does not answer. The others are mistakes of the client.
- */
-export type RefusalCode =
-  | 'no-such-service'
-  | 'starting'
-  | 'gone'
-  | 'unreadable'
-  | 'bad-parameter'
-  | 'unknown-path'
-  | 'wrong-method'

@@ -19,7 +19,7 @@ import type { Problem } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { Clock } from '../values/clock.ts'
-import type { WantedObject } from '../explain/wanted-objects.ts'
+import type { Wanted } from '../explain/wanted.ts'
 
 export interface ModeDataplane extends Dataplane {
   readonly staleFlows: StaleFlows
@@ -105,7 +105,7 @@ export interface Mode {
   /** The drains that are under way at a time of the mode's clock. Only ipvs mode has some. */
   drains(nowMs: number): Iterable<CurrentDrain>
   /** What is wanted in the kernel for these frontends, which are those of one Service, each with its claim won. */
-  wantedObjects(frontends: readonly Frontend[]): Iterable<WantedObject>
+  wanted(frontends: readonly Frontend[]): Iterable<Wanted>
   nodeChanged(node: NodeView): void
   /** The configuration changed in fields that are live in this mode; `nodeChanged` and a new `audit` follow. */
   reconfigured(): void

@@ -19,12 +19,13 @@ export interface PlannedOperation {
 export interface PlanRow {
   readonly table: TableName
   readonly key: string
-  /** The Service (`namespace/name`) that alone needs the item; absent also where nobody looked for it. */
-  readonly owner?: string
   readonly state: RowState
   /** In the order of a pass, which runs all additions before the first removal; none for an item that is present or draining. */
   readonly operations: readonly PlannedOperation[]
 }
+
+/** The part of a kind that rows need. */
+export type RowKind<Item, Op> = Pick<TableKind<Item, Op>, 'name' | 'diff' | 'direction' | 'text' | 'isDraining'>
 
 /** The part of a TableSync that its rows need. */
 interface Planned<Item, Op> {
@@ -37,18 +38,28 @@ interface Planned<Item, Op> {
 
 /** The rows of a table that has been read. */
 export function* rowsOf<Item, Op>(sync: Planned<Item, Op>): Generator<PlanRow, void, void> {
-  const { kind } = sync
   for (const key of sync.keys()) {
     const ops = sync.plan(key, true)?.ops ?? []
-    const state = stateOf(kind, sync.desired(key), sync.live(key), ops.length > 0)
-    const operations = ops.map((op) => ({ direction: kind.direction(op), command: kind.text(op) }))
-    if (state !== undefined) yield { table: kind.name, key, state, operations }
+    const row = rowOf(sync.kind, key, sync.desired(key), sync.live(key), ops)
+    if (row !== undefined) yield row
   }
 }
 
-/** undefined: there is no such item, or it is not ours. */
+/** The row of one key; undefined: there is no such item, or it is not ours. @param ops what makes `desired` of `live` */
+export function rowOf<Item, Op>(
+  kind: RowKind<Item, Op>,
+  key: string,
+  desired: Item | undefined,
+  live: Item | undefined,
+  ops: readonly Op[] = kind.diff(key, desired, live),
+): PlanRow | undefined {
+  const state = stateOf(kind, desired, live, ops.length > 0)
+  const operations = ops.map((op) => ({ direction: kind.direction(op), command: kind.text(op) }))
+  return state && { table: kind.name, key, state, operations }
+}
+
 function stateOf<Item, Op>(
-  kind: TableKind<Item, Op>,
+  kind: RowKind<Item, Op>,
   desired: Item | undefined,
   live: Item | undefined,
   hasOperations: boolean,

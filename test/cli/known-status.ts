@@ -63,7 +63,8 @@ export const IPVS_MODE: Status = {
 }
 
 export const DAEMON: DaemonView = {
-  format: 1,
+  format: 2,
+  room: { used: 0, limit: 1000, leftOut: { services: 0, frontends: 0 } },
   version: '0.1.0',
   pid: 7,
   uptimeSeconds: 4000,

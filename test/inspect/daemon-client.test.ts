@@ -5,14 +5,16 @@ import { request } from 'node:http'
 import { connect } from 'node:net'
 import { dirname, join } from 'node:path'
 import { after, describe, it } from 'node:test'
-import { askDaemon, isUnknown, type NoAnswer } from '../../src/inspect/daemon-client.ts'
-import { type RefusalCode, VIEW_FORMAT, VIEW_PATH } from '../../src/inspect/view.ts'
+import { askDaemon, type DaemonClient, isUnknown, type NoAnswer } from '../../src/inspect/daemon-client.ts'
+import type { Place } from '../../src/inspect/places.ts'
+import { type RefusalCode, type ServiceView, VIEW_FORMAT, VIEW_PATH } from '../../src/inspect/view.ts'
+import { hostAddress } from '../../src/ipvs/address-diff.ts'
 import { jsonAnswer, type Responder } from '../../src/serve/http-answer.ts'
 import type { ObjectChange, Service, SliceEndpoint } from '../../src/service/objects.ts'
 import { VERSION } from '../../src/values/well-known.ts'
 import { deadline } from '../support/deadline.ts'
 import { inspectedOf, SocketFolder } from '../support/local-daemon.ts'
-import { endpoint, service, slice } from '../support/objects.ts'
+import { endpoint, service, servicePort, slice } from '../support/objects.ts'
 
 const folders: SocketFolder[] = []
 after(() => {
@@ -40,6 +42,13 @@ const putSlice = (serviceName: string, endpoints: readonly SliceEndpoint[]): Obj
 function known<Answer extends object>(answer: Answer): Exclude<Answer, NoAnswer> {
   assert.ok(!isUnknown(answer), JSON.stringify(answer))
   return answer as Exclude<Answer, NoAnswer> // TypeScript does not narrow a type parameter
+}
+
+/** What the daemon tells about one Service. */
+async function serviceOf(client: DaemonClient, name: string): Promise<ServiceView> {
+  const [view, ...others] = known(await client.services(name)).services
+  assert.ok(view !== undefined && others.length === 0)
+  return view
 }
 
 /** GET with any path, as text. */
@@ -138,7 +147,8 @@ describe('askDaemon', () => {
       ]),
     ])
     await folder.serve(() => inspected)
-    const view = known(await askDaemon(folder.path).service('demo/web'))
+    const client = askDaemon(folder.path)
+    const view = await serviceOf(client, 'demo/web')
     assert.deepEqual([view.namespace, view.name, view.omitted, view.ports.length], ['demo', 'web', 0, 1])
     const [port] = view.ports
     assert.deepEqual([port?.name, port?.port, port?.externalPolicy], ['demo/web:http', 80, 'Local'])
@@ -171,11 +181,32 @@ describe('askDaemon', () => {
         sourceRanges: null,
       },
     ])
+    assert.deepEqual(known(await client.services('demo/nothing')).services, [])
+  })
+
+  it('finds Services by an address and port that they have won, or by a node port', async () => {
+    const folder = socketFolder()
+    const ofBoth = (['tcp', 'udp'] as const).map((protocol) =>
+      put(protocol, {
+        clusterIps: { IPv4: protocol === 'tcp' ? '10.96.0.3' : '10.96.0.4' },
+        ports: [servicePort({ protocol, port: 80, nodePort: 30_080 })],
+      }),
+    )
+    const inspected = inspectedOf([
+      put('web', { externalIps: ['192.0.2.1'], createdAtMs: 2 }),
+      put('older', { clusterIps: { IPv4: '10.96.0.2' }, externalIps: ['192.0.2.1'], createdAtMs: 1 }),
+      ...ofBoth,
+    ])
+    await folder.serve(() => inspected)
     const client = askDaemon(folder.path)
-    assert.deepEqual(known(await client.claims('192.0.2.1:80/tcp')).services, ['demo/older', 'demo/web'])
-    assert.deepEqual(known(await client.claims('192.0.2.9:80/tcp')).services, [])
-    const none = await client.service('demo/nothing')
-    assert.equal(isUnknown(none) && none.unknown, 'no-such-service')
+    const owners = async (place: Place) => known(await client.services(place)).services.map(({ name }) => name)
+    assert.deepEqual(await owners({ address: '192.0.2.1', port: 80, protocol: 'tcp' }), ['older'])
+    assert.deepEqual(await owners({ address: '10.96.0.1', port: 80, protocol: undefined }), ['web'])
+    assert.deepEqual(await owners({ address: '10.96.0.1', port: 80, protocol: 'udp' }), [])
+    assert.deepEqual(await owners({ address: '192.0.2.9', port: 80, protocol: undefined }), [])
+    assert.deepEqual(await owners({ port: 30_080, protocol: undefined }), ['tcp', 'udp'])
+    assert.deepEqual(await owners({ port: 30_080, protocol: 'udp' }), ['udp'])
+    assert.deepEqual(await owners({ port: 80, protocol: undefined }), [])
   })
 
   it('tells what is wanted in the kernel for the frontends that a Service has won', async () => {
@@ -190,25 +221,22 @@ describe('askDaemon', () => {
       ...proxy,
       mode: {
         ...proxy.mode,
-        *wantedObjects(frontends) {
+        *wanted(frontends) {
           for (const { key, address = '' } of frontends) {
             asked.push(key)
-            yield { kind: 'address', frontend: key, address }
+            yield { table: 'addresses', key: address, neededBy: key, item: hostAddress(address) }
           }
         },
       },
     }))
     const client = askDaemon(folder.path)
-    const view = known(await client.objects('demo/new'))
+    const view = await serviceOf(client, 'demo/new')
     assert.deepEqual(asked, ['10.96.0.2:80/tcp'])
-    assert.deepEqual(view, {
-      format: VIEW_FORMAT,
-      omitted: 0,
-      objects: [{ kind: 'address', frontend: '10.96.0.2:80/tcp', address: '10.96.0.2' }],
-    })
-    assert.deepEqual(known(await client.service('demo/old')).annotations, [['kube-ipvs.io/scheduler', 'lc']])
-    assert.deepEqual(known(await client.service('demo/new')).annotations, [])
-    assert.deepEqual(known(await client.objects('demo/none')).objects, [])
+    assert.deepEqual([view.omittedRows, view.annotations], [0, []])
+    assert.deepEqual(view.wanted, [
+      { table: 'addresses', key: '10.96.0.2', neededBy: '10.96.0.2:80/tcp', item: hostAddress('10.96.0.2') },
+    ])
+    assert.deepEqual((await serviceOf(client, 'demo/old')).annotations, [['kube-ipvs.io/scheduler', 'lc']])
   })
 
   it('tells drains and the endpoints of a pod', async () => {
@@ -245,12 +273,12 @@ describe('askDaemon', () => {
     )
     const inspected = inspectedOf([put('web'), putSlice('web', endpoints)])
     await folder.serve(() => inspected)
-    const asked = askDaemon(folder.path).service('demo/web')
+    const asked = serviceOf(askDaemon(folder.path), 'demo/web')
     let turns = 0
     let isDone = false
     void asked.then(() => (isDone = true))
     for (; !isDone; turns++) await new Promise((resolve) => setImmediate(resolve))
-    assert.equal(known(await asked).ports[0]?.endpoints.length, 20_000)
+    assert.equal((await asked).ports[0]?.endpoints.length, 20_000)
     assert.ok(turns > 3, `${turns} turns`)
   })
 
@@ -277,8 +305,8 @@ describe('askDaemon', () => {
     await at('array', () => jsonAnswer('[1]'))
     await at('slow', () => new Promise(() => undefined))
     await at('long', () => jsonAnswer(JSON.stringify({ format: VIEW_FORMAT, text: 'x'.repeat(5000) })))
-    await at('newer', () => jsonAnswer('{"format":2}', 200, [['Server', 'kube-ipvs/9.1.0']]))
-    await at('hostile', () => jsonAnswer('{"format":2}', 200, [['Server', 'kube-ipvs/9;[2J']]))
+    await at('newer', () => jsonAnswer('{"format":9}', 200, [['Server', 'kube-ipvs/9.1.0']]))
+    await at('hostile', () => jsonAnswer('{"format":9}', 200, [['Server', 'kube-ipvs/9;[2J']]))
     await at('refusing', () =>
       jsonAnswer(`{"format":${VIEW_FORMAT},"error":{"code":"starting","message":"a\\u001bb"}}`, 503),
     )
@@ -311,12 +339,12 @@ describe('askDaemon', () => {
       [
         join(folder.folder, 'newer'),
         'other-format',
-        /^the daemon is kube-ipvs 9\.1\.0 and answers in format 2, this command is kube-ipvs [\d.]+\S* and reads format 1: /,
+        /^the daemon is kube-ipvs 9\.1\.0 and answers in format 9, this command is kube-ipvs [\d.]+\S* and reads format 2: /,
       ],
       [
         join(folder.folder, 'hostile'),
         'other-format',
-        /^the daemon is kube-ipvs of an unknown version and answers in format 2/,
+        /^the daemon is kube-ipvs of an unknown version and answers in format 9/,
       ],
       [join(folder.folder, 'refusing'), 'starting', /^a\\x1bb$/],
     ]
@@ -339,22 +367,26 @@ describe('the daemon', () => {
       ['/v1/daemon/', 404, 'unknown-path'],
       ['/v1/../v1/daemon', 404, 'unknown-path'],
       ['/metrics', 404, 'unknown-path'],
-      ['/v1/service', 400, 'bad-parameter'],
-      ['/v1/service?service=', 400, 'bad-parameter'],
-      ['/v1/service?service=demo', 400, 'bad-parameter'],
-      ['/v1/service?service=demo/web%00', 400, 'bad-parameter'],
-      ['/v1/service?service=__proto__/x', 400, 'bad-parameter'],
-      [`/v1/service?service=demo/${long}`, 400, 'bad-parameter'],
-      ['/v1/service?service=%ff%fe/x', 400, 'bad-parameter'],
-      ['/v1/service?service=demo/none', 404, 'no-such-service'],
+      ['/v1/services', 400, 'bad-parameter'],
+      ['/v1/services?service=', 400, 'bad-parameter'],
+      ['/v1/services?service=demo', 400, 'bad-parameter'],
+      ['/v1/services?service=demo/web%00', 400, 'bad-parameter'],
+      ['/v1/services?service=__proto__/x', 400, 'bad-parameter'],
+      [`/v1/services?service=demo/${long}`, 400, 'bad-parameter'],
+      ['/v1/services?service=%ff%fe/x', 400, 'bad-parameter'],
       ['/v1/pod?pod=../../etc/passwd', 400, 'bad-parameter'],
       ['/v1/pod?pod=demo/a?limit=1', 400, 'bad-parameter'],
       ['/v1/connections', 400, 'bad-parameter'],
       ['/v1/connections?to=', 400, 'bad-parameter'],
       ['/v1/connections?to=10.244.0.1&to=demo/web', 400, 'bad-parameter'],
       [`/v1/connections?${'to=10.244.0.1&'.repeat(65)}`, 400, 'bad-parameter'],
-      ['/v1/claims?key=10.96.0.1:80', 400, 'bad-parameter'],
-      ['/v1/claims?key=10.96.0.1:80/tcp%0a', 400, 'bad-parameter'],
+      ['/v1/services?address=10.96.0.1', 400, 'bad-parameter'],
+      ['/v1/services?port=0', 400, 'bad-parameter'],
+      ['/v1/services?port=65536', 400, 'bad-parameter'],
+      ['/v1/services?port=80%0a', 400, 'bad-parameter'],
+      ['/v1/services?port=80&address=', 400, 'bad-parameter'],
+      [`/v1/services?port=80&address=${long}`, 400, 'bad-parameter'],
+      ['/v1/services?port=80&protocol=icmp', 400, 'bad-parameter'],
       ['/v1/names?limit=0', 400, 'bad-parameter'],
       ['/v1/names?limit=-1', 400, 'bad-parameter'],
       ['/v1/names?limit=1e9', 400, 'bad-parameter'],

@@ -2,14 +2,16 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import type { WantedObject } from '../../src/explain/wanted-objects.ts'
-import { OBJECTS_VIEW, SERVICE_VIEW } from '../../src/inspect/view-shapes.ts'
+import { SERVICES_VIEW } from '../../src/inspect/view.ts'
+import { hostAddress } from '../../src/ipvs/address-diff.ts'
+import type { Wanted } from '../../src/explain/wanted.ts'
 
-const OBJECTS: readonly WantedObject[] = [
+const WANTED: readonly Wanted[] = [
   {
-    kind: 'virtual-server',
-    frontend: '10.96.0.1:80/tcp',
-    server: {
+    table: 'virtual-servers',
+    key: '10.96.0.1:80/tcp',
+    neededBy: '10.96.0.1:80/tcp',
+    item: {
       family: 'IPv4',
       address: '10.96.0.1',
       port: 80,
@@ -31,17 +33,45 @@ const OBJECTS: readonly WantedObject[] = [
       ],
     },
   },
-  { kind: 'set-entry', frontend: 'x', set: 'KUBE-CLUSTER-IP', entry: 'y' },
-  { kind: 'address', frontend: 'x', address: '10.96.0.1' },
-  { kind: 'route', frontend: 'x', route: { address: '10.96.0.1', paths: [{ interfaceIndex: 1, priority: 0 }] } },
-  { kind: 'chain', servicePort: 'demo/web', family: 'IPv6', table: 'nat', chain: 'KUBE-SVC-X', rules: ['-j X'] },
-  { kind: 'rule', servicePort: 'demo/web', family: 'IPv4', table: 'filter', chain: 'KUBE-SERVICES', rule: '-j X' },
+  { table: 'set-entries', key: 'KUBE-CLUSTER-IP y', neededBy: 'x', item: { set: 'KUBE-CLUSTER-IP', entry: 'y' } },
+  { table: 'addresses', key: '10.96.0.1', neededBy: 'x', item: hostAddress('10.96.0.1') },
+  {
+    table: 'routes',
+    key: '10.96.0.1',
+    neededBy: 'x',
+    item: { address: '10.96.0.1', paths: [{ interfaceIndex: 1, priority: 0 }] },
+  },
+  {
+    table: 'chains-IPv6',
+    key: 'nat KUBE-SVC-X',
+    neededBy: 'demo/web',
+    item: { kind: 'chain', table: 'nat', chain: 'KUBE-SVC-X', rules: ['-j X'] },
+  },
+  {
+    table: 'chains-IPv4',
+    key: 'filter KUBE-SERVICES',
+    neededBy: 'demo/web',
+    item: { kind: 'chain', table: 'filter', chain: 'KUBE-SERVICES', rules: ['-j X'] },
+  },
 ]
-const ANSWER = { format: 1, objects: OBJECTS, omitted: 0 }
+const SERVICE = {
+  namespace: 'demo',
+  name: 'web',
+  ports: [],
+  problems: [],
+  omitted: 0,
+  omittedRows: 0,
+  wanted: WANTED,
+  annotations: [['a', 'b']],
+}
+const ANSWER = { format: 2, services: [SERVICE] }
 
 test('an answer of the daemon has its shape, also with members that are not known', () => {
-  assert.equal(OBJECTS_VIEW(ANSWER, ''), undefined)
-  assert.equal(OBJECTS_VIEW({ ...ANSWER, newer: true }, ''), undefined)
+  assert.equal(SERVICES_VIEW(ANSWER, ''), undefined)
+  assert.equal(SERVICES_VIEW({ ...ANSWER, newer: true }, ''), undefined)
+  const withPart = (isPart: unknown) => ({ ...ANSWER, services: [{ ...SERVICE, wanted: [{ ...WANTED[0], isPart }] }] })
+  assert.equal(SERVICES_VIEW(withPart(true), ''), undefined)
+  assert.equal(SERVICES_VIEW(withPart(false), ''), 'services[0].wanted[0].isPart')
 })
 
 /** Every path to a member, with the value without it, and with another in its place. */
@@ -64,24 +94,16 @@ function* spoiled(value: unknown, path = ''): Generator<readonly [path: string, 
 test('each member that is missing or of another type is named', () => {
   let count = 0
   for (const [path, value] of spoiled(ANSWER)) {
-    const wrong = OBJECTS_VIEW(value, '')
+    const wrong = SERVICES_VIEW(value, '')
     assert.ok(wrong === path || wrong?.startsWith(`${path}.`), `${path}: ${wrong}`)
     count++
   }
   assert.ok(count > 80, String(count))
-  const twoOf = {
-    format: 1,
-    namespace: 'a',
-    name: 'b',
-    ports: [],
-    problems: [],
-    omitted: 0,
-    annotations: [['a', 'b', 'c']],
-  }
-  assert.equal(SERVICE_VIEW(twoOf, ''), 'annotations[0]')
-  assert.equal(SERVICE_VIEW({ ...twoOf, annotations: [['a', 1]] }, ''), 'annotations[0][1]')
+  const annotated = (...annotations: readonly unknown[]) => ({ format: 2, services: [{ ...SERVICE, annotations }] })
+  assert.equal(SERVICES_VIEW(annotated(['a', 'b', 'c']), ''), 'services[0].annotations[0]')
+  assert.equal(SERVICES_VIEW(annotated(['a', 1]), ''), 'services[0].annotations[0][1]')
 })
 
 test('shapes never throw', () => {
-  fc.assert(fc.property(fc.anything(), (value) => void [OBJECTS_VIEW(value, ''), SERVICE_VIEW(value, '')]))
+  fc.assert(fc.property(fc.anything(), (value) => void SERVICES_VIEW(value, '')))
 })

@@ -17,7 +17,7 @@ const BELOW_COMPOSITION = [
   'src/values',
 ]
 /** What every mode may import from. */
-const SHARED_BY_MODES = [...BELOW_COMPOSITION, ...PARTS, 'src/explain/wanted-objects.ts']
+const SHARED_BY_MODES = [...BELOW_COMPOSITION, ...PARTS, 'src/explain/wanted.ts']
 /** What commands may import from. */
 const COMMANDS = [
   'src/config',
@@ -119,7 +119,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // Tables of nftables mode, which is none of ours: both modes remove them.
   'src/modes/leftovers/nft-leftovers.ts': ['native', 'src/netlink', 'src/nftables', 'src/values'],
   // What a running daemon tells about itself: the shapes of its answers, and the commands' client.
-  'src/inspect': ['src/config/types.ts', 'src/explain/wanted-objects.ts', 'src/service', 'src/values'],
+  'src/inspect': ['src/config/types.ts', 'src/explain/wanted.ts', 'src/service', 'src/values'],
   // Predicts the path of a packet from what the kernel has; composition reads that.
   'src/explain': ['src/ipset', 'src/iptables', 'src/ipvs', 'src/service', 'src/values'],
   // What the kernel has counted of Services, in either mode: for commands, and for the daemon when it is asked.
@@ -165,6 +165,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'src/iptables',
     'src/ipvs',
     'src/service',
+    'src/sync/plan.ts',
   ],
   'src/main.ts': ['src/cli', 'src/values'],
 }

@@ -38,7 +38,7 @@ export function inspectedOf(
   )
   return {
     inForce: { configuration: defaultConfiguration('ipvs') },
-    mode: { name: 'ipvs', families: ['IPv4'], drains: () => drains, wantedObjects: () => [] },
+    mode: { name: 'ipvs', families: ['IPv4'], drains: () => drains, wanted: () => [] },
     fallback: undefined,
     node: { view: { context: NODE, problems: [], addresses: [], podCidrs: ['10.244.0.0/24'] } },
     desired,

@@ -5,8 +5,7 @@
 import type { ProxyMode } from '../../config/types.ts'
 import type { PacketPath } from '../../explain/types.ts'
 import type { DaemonView, EndpointView, FrontendView, ServicePortView, ServiceView } from '../../inspect/view.ts'
-import type { LiveObjects } from '../../modes/look/live-objects.ts'
-import type { WantedObject } from '../../explain/wanted-objects.ts'
+import type { Live } from '../../modes/look/live-tables.ts'
 import { annotationField } from '../../service/annotations.ts'
 import type { FrontendKey } from '../../service/frontends.ts'
 import { SERVICE_ANNOTATION } from '../../values/well-known.ts'
@@ -99,18 +98,12 @@ export interface Explanation {
   readonly paths: readonly ExplainedPath[]
 }
 
-/** A Service with what is wanted for it. */
-export interface KnownService {
-  readonly view: ServiceView
-  readonly objects: readonly WantedObject[]
-}
-
 /** The part of a Service that a target names, compared with the kernel; undefined when it names none. */
 export function explainService(
-  { view, objects }: KnownService,
+  view: ServiceView,
   target: Target,
   daemon: Pick<DaemonView, 'mode' | 'node' | 'settings'>,
-  live: LiveObjects,
+  live: Live,
 ): ExplainedService | undefined {
   const { namespace, name, problems, omitted } = view
   const ports = view.ports.flatMap((port): readonly ExplainedPort[] => {
@@ -120,7 +113,7 @@ export function explainService(
           ? port.frontends
           : []
         : port.frontends.filter((frontend) => isTargeted(target, frontend))
-    return frontends.length === 0 ? [] : [explainPort(port, frontends, view, objects, daemon, live)]
+    return frontends.length === 0 ? [] : [explainPort(port, frontends, view, daemon, live)]
   })
   if (ports.length === 0) return undefined
   return { namespace, name, problems, omitted, annotations: annotationsOf(view, daemon), ports }
@@ -135,17 +128,14 @@ function isPort(port: ServicePortView, { namespace, name }: ServiceView, wanted:
 function explainPort(
   port: ServicePortView,
   frontends: readonly FrontendView[],
-  { namespace, name }: ServiceView,
-  objects: readonly WantedObject[],
+  { namespace, name, wanted: all }: ServiceView,
   { node }: Pick<DaemonView, 'node'>,
-  live: LiveObjects,
+  live: Live,
 ): ExplainedPort {
   const owner = `${namespace}/${name}`
   const keys = new Set(frontends.map(({ key }) => key))
-  const wanted = objects.filter((object) =>
-    'frontend' in object
-      ? keys.has(object.frontend)
-      : object.servicePort === port.name && object.family === port.family,
+  const wanted = all.filter(({ table, neededBy, item }) =>
+    'rules' in item ? table === `chains-${port.family}` && neededBy === port.name : keys.has(neededBy),
   )
   const won = frontends.filter((frontend) => frontend.owner === owner)
   const compared = compareObjects(

@@ -1,38 +1,21 @@
 /** What the kernel has for a target: for a comparison with what is wanted, or alone, when nobody tells which Services there are. */
 import { savedFrontends } from '../../modes/iptables/saved-frontends.ts'
-import { type LiveObjects, modeOfLive, readLiveObjects } from '../../modes/look/live-objects.ts'
+import { type Live, readLive } from '../../modes/look/live-tables.ts'
 import type { Look } from '../../modes/look/look.ts'
 import { type FrontendKey, nodePortKey, parseFrontendKey } from '../../service/frontends.ts'
 import { CodedError } from '../../values/errors.ts'
 import { IP_FAMILIES } from '../../values/protocol.ts'
 import type { KernelFrontend } from './explanation.ts'
-import { describeVirtualServer, entriesAt } from './objects.ts'
-import type { ExplainedObject } from './object-types.ts'
+import { objectsAt } from './objects.ts'
 import { isTargeted, type Target } from './target.ts'
 
 /** What is at the addresses and ports of virtual servers that a target names, when nothing tells which Service it is. */
-export function explainKernel(target: Target, live: LiveObjects): readonly KernelFrontend[] {
-  const found: KernelFrontend[] = []
-  for (const [key, virtual] of live.virtualServers ?? []) {
-    if (target.kind === 'service' || !isTargeted(target, { key, roles: ['NodePort'] })) continue
-    const { address, port, protocol } = parseFrontendKey(key)
-    const objects: ExplainedObject[] = [
-      {
-        ...bare('virtual-server', key, key, ''),
-        virtualServer: describeVirtualServer(virtual.server, virtual, undefined),
-      },
-    ]
-    if (live.addresses?.has(address) === true) objects.push(bare('address', key, address, 'kube-ipvs0'))
-    if (live.routes.has(address)) objects.push(bare('route', key, address, 'table local'))
-    for (const { set, entry } of entriesAt(live, `${address},${protocol}:${port}`))
-      objects.push(bare('set-entry', key, entry, set))
-    found.push({ key, servicePort: null, objects, endpoints: [] })
-  }
-  return found
-}
-
-function bare(kind: ExplainedObject['kind'], frontend: FrontendKey, name: string, place: string): ExplainedObject {
-  return { kind, frontend, name, place, state: 'unknown', means: '', commands: [] }
+export function explainKernel(target: Target, live: Live): readonly KernelFrontend[] {
+  if (target.kind === 'service') return []
+  const keys = Array.from(live.tables['virtual-servers']?.items.keys() ?? [])
+  return keys
+    .filter((key) => isTargeted(target, { key, roles: ['NodePort'] }))
+    .map((key) => ({ key, servicePort: null, objects: objectsAt(key, live), endpoints: [] }))
 }
 
 /** What the kernel has for these frontends. */
@@ -41,9 +24,9 @@ export function readObjects(
   keys: ReadonlySet<FrontendKey>,
   readsRules: boolean,
   signal: AbortSignal,
-): Promise<LiveObjects> {
+): Promise<Live> {
   const wanted = new Set([...keys].filter((key) => !key.includes('*')).map((key) => idOf(parseFrontendKey(key))))
-  return readLiveObjects(look, { isWanted: (id) => wanted.has(idOf(id)), readsRules, signal })
+  return readLive(look, { isWanted: (id) => wanted.has(idOf(id)), readsRules, signal })
 }
 
 function idOf({ address, port, protocol }: ReturnType<typeof parseFrontendKey>): string {
@@ -52,13 +35,13 @@ function idOf({ address, port, protocol }: ReturnType<typeof parseFrontendKey>):
 
 /** What the kernel alone shows. Rejects when only names would help. */
 export async function fromKernel(look: Look, target: Target, signal: AbortSignal) {
-  const live = await readLiveObjects(look, {
+  const live = await readLive(look, {
     isWanted: ({ port, address }) =>
       target.kind !== 'service' && port === target.port && (target.kind === 'node-port' || address === target.address),
     readsRules: true,
     signal,
   })
-  const mode = modeOfLive(live)
+  const { mode } = live
   const rules = ruleFrontends(target, live)
   if (target.kind === 'service' && mode !== 'iptables')
     throw new CodedError(
@@ -82,14 +65,14 @@ export async function fromKernel(look: Look, target: Target, signal: AbortSignal
 }
 
 /** That rules could not be read, as a sentence. */
-export function rulesUnread({ unread }: Pick<LiveObjects, 'unread'>): readonly string[] {
+export function rulesUnread({ rules: { unread } }: Pick<Live, 'rules'>): readonly string[] {
   return unread === undefined ? [] : [`The rules could not be read: ${unread.message}.`]
 }
 
 /** What rules of iptables mode serve, by the names in their comments. */
-function ruleFrontends(target: Target, live: LiveObjects): readonly KernelFrontend[] {
+function ruleFrontends(target: Target, live: Live): readonly KernelFrontend[] {
   return IP_FAMILIES.flatMap((family) => {
-    const saved = live.saved[family]
+    const saved = live.rules.saved[family]
     if (saved === undefined) return []
     return savedFrontends(saved, family).flatMap(({ service, key: written, kind, endpoints }) => {
       const { port, protocol } = parseFrontendKey(written)

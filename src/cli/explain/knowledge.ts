@@ -4,14 +4,12 @@
  */
 import type { OpenedViews } from '../../daemon/commands.ts'
 import { type Answered, askDaemon, type DaemonClient, isUnknown } from '../../inspect/daemon-client.ts'
-import type { DaemonView } from '../../inspect/view.ts'
-import { type FrontendKey, frontendKey, nodePortKey } from '../../service/frontends.ts'
+import type { DaemonView, ServiceView } from '../../inspect/view.ts'
 import { CodedError } from '../../values/errors.ts'
 import { silentLog } from '../../values/log.ts'
-import { IP_FAMILIES, type Protocol } from '../../values/protocol.ts'
 import type { FlagValues } from '../flags.ts'
 import { namedSource, type Settings } from '../settings.ts'
-import type { KnownFrom, KnownService } from './explanation.ts'
+import type { KnownFrom } from './explanation.ts'
 import { nearestTargets, type Target } from './target.ts'
 
 export interface Knowledge {
@@ -64,44 +62,9 @@ function waitsOf({ awaiting }: DaemonView): readonly string[] {
     : [`the daemon has not listed ${awaiting.join(', ')} yet, so that what it says is incomplete`]
 }
 
-const PROTOCOLS: readonly Protocol[] = ['tcp', 'udp', 'sctp']
-
-/** The keys that a target may mean on this node. */
-export function keysOf(target: Target, node: DaemonView['node'] | undefined): readonly FrontendKey[] {
-  if (target.kind === 'service') return []
-  const protocols = target.protocol === undefined ? PROTOCOLS : [target.protocol]
-  return protocols.flatMap((protocol) => {
-    if (target.kind === 'address') return frontendKey(target.address, target.port, protocol)
-    return IP_FAMILIES.flatMap((family) => [
-      ...(node?.nodePortAddresses[family] ?? []).map((address) => frontendKey(address, target.port, protocol)),
-      nodePortKey(family, target.port, protocol),
-    ])
-  })
-}
-
 /** The Services that a target names, those that answer. Empty: none does. */
-export async function findServices(
-  client: DaemonClient,
-  target: Target,
-  node: DaemonView['node'],
-): Promise<{ readonly services: readonly KnownService[]; readonly omitted: number }> {
-  const names = new Set<string>()
-  if (target.kind === 'service') names.add(target.service)
-  else
-    for (const key of keysOf(target, node)) {
-      const [owner] = answered(await client.claims(key)).services
-      if (owner !== undefined) names.add(owner)
-    }
-  const services: KnownService[] = []
-  let omitted = 0
-  for (const name of names) {
-    const view = await client.service(name)
-    if (isUnknown(view) && view.unknown === 'no-such-service') continue
-    const objects = answered(await client.objects(name))
-    services.push({ view: answered(view), objects: objects.objects })
-    omitted += objects.omitted
-  }
-  return { services, omitted }
+export async function findServices(client: DaemonClient, target: Target): Promise<readonly ServiceView[]> {
+  return answered(await client.services(target.kind === 'service' ? target.service : target)).services
 }
 
 /** Names near the target, when it is no frontend. */

@@ -1,104 +1,113 @@
 /**
- * Compares what a Service needs in the kernel with what is there: one entry for each virtual server, address, set entry, chain and rule,
- * with what it means for traffic when it is missing or too much, and the commands that a pass would run.
+ * The rows of a Service, compared with what is there: one entry for each virtual server, address, set entry, chain and rule, with what it
+ * means for traffic when it is missing or too much, and the commands that a pass would run.
  */
 import { definitionOf, type SetRole } from '../../ipset/catalogue.ts'
-import { formatEntryOperation } from '../../ipset/diff.ts'
 import { roleOf } from '../../ipset/render.ts'
-import type { SetEntry } from '../../ipset/types.ts'
-import { diffAddress, formatAddressOperation, hostAddress } from '../../ipvs/address-diff.ts'
-import { diffVirtualServer } from '../../ipvs/diff.ts'
+import { entryKey, type SetEntry } from '../../ipset/types.ts'
 import { isDraining } from '../../ipvs/drains.ts'
-import { diffRoute, formatRouteOperation } from '../../ipvs/route-diff.ts'
-import { formatOperation, schedulerFlagNames } from '../../ipvs/text.ts'
+import { schedulerFlagNames } from '../../ipvs/text.ts'
 import { FLAG_PERSISTENT, type RealServer, realServerKey, type VirtualServer } from '../../ipvs/types.ts'
-import type { LiveObjects, LiveVirtualServer } from '../../modes/look/live-objects.ts'
-import type { WantedObject } from '../../explain/wanted-objects.ts'
+import { type Live, type LiveTable, rowOfWanted, type VirtualServerUse } from '../../modes/look/live-tables.ts'
+import type { ServiceTable, Wanted } from '../../explain/wanted.ts'
 import type { FrontendKey } from '../../service/frontends.ts'
 import { parseFrontendKey } from '../../service/frontends.ts'
+import type { PlanRow } from '../../sync/plan.ts'
 import type { Protocol } from '../../values/protocol.ts'
-import type { ExplainedObject, ExplainedRealServer } from './object-types.ts'
-import { compareRule, extraRules, type PortOfChains } from './rule-objects.ts'
+import type { ExplainedObject, ExplainedRealServer, ObjectState } from './object-types.ts'
+import { chainMeans, compareRule, extraRules, type PortOfChains } from './rule-objects.ts'
 import { absenceMeans, excessMeans } from './role-words.ts'
 
-/** @param ports the ports of the Service whose objects these are @param frontends those that it has won */
+/** @param ports the ports of the Service whose rows these are @param frontends those that it has won */
 export function compareObjects(
-  wanted: readonly WantedObject[],
-  live: LiveObjects,
+  wanted: readonly Wanted[],
+  live: Live,
   ports: readonly PortOfChains[],
   frontends: readonly { readonly key: FrontendKey; readonly isNodePort: boolean }[],
 ): readonly ExplainedObject[] {
   // In iptables mode nothing is wanted of the sets, and what is in them has no effect.
-  const usesSets = wanted.some(({ kind }) => kind === 'virtual-server')
-  const own = new Set(wanted.flatMap((one) => (one.kind === 'set-entry' ? [`${one.set} ${one.entry}`] : [])))
+  const usesSets = wanted.some(({ table }) => table === 'virtual-servers')
+  const own = new Set(wanted.flatMap(({ table, key }) => (table === 'set-entries' ? [key] : [])))
   return [
-    ...wanted.map((object) => compareOne(object, live)),
+    ...wanted.map((one) => compareOne(one, live)),
     ...(usesSets ? frontends.flatMap((frontend) => extraEntries(frontend, own, live)) : []),
-    ...wanted.flatMap((object) => extraAddresses(object, live)),
-    ...ports.flatMap((port) => extraRules(port, wanted, live)),
+    ...wanted.flatMap((one) => extraAddresses(one, live)),
+    ...ports.flatMap((port) => {
+      const { chains, rules } = extraRules(port, wanted, live)
+      return [...chains.map((row) => extraObject(row, live, 'it has no effect unless a rule jumps to it')), ...rules]
+    }),
   ]
 }
 
-function compareOne(object: WantedObject, live: LiveObjects): ExplainedObject {
-  switch (object.kind) {
-    case 'virtual-server':
-      return compareVirtualServer(object.frontend, object.server, live)
-    case 'set-entry':
-      return compareEntry(object.frontend, object, live)
-    case 'address': {
-      const { frontend, address } = object
-      const ops = diffAddress(hostAddress(address), live.addresses?.get(address))
-      const commands = ops.map(formatAddressOperation)
-      return addressObject('address', frontend, address, 'kube-ipvs0', live.addresses?.has(address) === true, commands)
-    }
-    case 'route': {
-      const { frontend, route } = object
-      const found = live.routes.get(route.address)
-      const commands = diffRoute(route, found).map(formatRouteOperation)
-      return addressObject('route', frontend, route.address, 'table local', found !== undefined, commands)
-    }
-    case 'chain':
-    case 'rule':
-      return compareRule(object, live)
+function compareOne(wanted: Wanted, live: Live): ExplainedObject {
+  const isOfChains = wanted.table === 'chains-IPv4' || wanted.table === 'chains-IPv6'
+  if (isOfChains && wanted.isPart === true) return compareRule(wanted.table, wanted.item, live)
+  const row = rowOfWanted(wanted, live)
+  const state = row === undefined ? 'unknown' : shownState(row)
+  const virtualServer = wanted.table === 'virtual-servers' ? describedIn(live, wanted.key, wanted.item) : undefined
+  return {
+    ...placeOf(wanted),
+    state,
+    means: state === 'present' ? '' : meansOf(state, wanted, live, virtualServer?.realServers ?? []),
+    commands: commandsIn(row),
+    ...(virtualServer === undefined ? {} : { virtualServer }),
+    ...('rules' in wanted.item ? { rules: wanted.item.rules } : {}),
   }
 }
 
-/** @param found whether there is one, with whatever contents */
-function addressObject(
-  kind: 'address' | 'route',
-  frontend: FrontendKey,
-  name: string,
-  place: string,
-  found: boolean,
-  commands: readonly string[],
-): ExplainedObject {
-  const state = commands.length === 0 ? 'present' : found ? 'differs' : 'missing'
-  const means = {
-    present: '',
-    differs: 'this node answers for the address, but not in the way that the daemon wants',
-    missing: 'this node does not answer for the address: packets to it leave the node or have no route',
-  }[state]
-  return { kind, frontend, name, place, state, means, commands }
+/** What drains is as it should be. */
+function shownState({ state }: PlanRow): ObjectState {
+  return state === 'draining' ? 'present' : state
 }
 
-function compareVirtualServer(frontend: FrontendKey, wanted: VirtualServer, live: LiveObjects): ExplainedObject {
-  const base = { kind: 'virtual-server', frontend, name: frontend, place: '' } as const
-  const found = live.virtualServers?.get(frontend)
-  const virtualServer = describeVirtualServer(found?.server ?? wanted, found, wanted)
-  const commands = diffVirtualServer(frontend, wanted, found?.server).map(formatOperation)
-  if (found === undefined)
-    return {
-      ...base,
-      state: 'missing',
-      means:
-        live.virtualServers === null
-          ? 'the kernel has no IPVS: nothing answers at this address and port'
-          : 'nothing answers at this address and port: connections are refused or time out',
-      commands,
-      virtualServer,
+function commandsIn(row: PlanRow | undefined): readonly string[] {
+  return (row?.operations ?? []).map(({ command }) => command)
+}
+
+/** What an operator would look for, and where. */
+function placeOf(row: Wanted): Pick<ExplainedObject, 'kind' | 'frontend' | 'name' | 'place'> {
+  const { key: name, neededBy: frontend } = row
+  switch (row.table) {
+    case 'virtual-servers':
+      return { kind: 'virtual-server', frontend, name, place: '' }
+    case 'addresses':
+      return { kind: 'address', frontend, name, place: 'kube-ipvs0' }
+    case 'routes':
+      return { kind: 'route', frontend, name, place: 'table local' }
+    case 'set-entries':
+      return { kind: 'set-entry', frontend, name: row.item.entry, place: row.item.set }
+    case 'chains-IPv4':
+    case 'chains-IPv6':
+      return { kind: 'chain', frontend: null, name: row.item.chain, place: row.item.table }
+  }
+}
+
+/** What follows for traffic. */
+function meansOf(
+  state: Exclude<ObjectState, 'present'>,
+  wanted: Wanted,
+  { hasIpvs }: Live,
+  realServers: readonly ExplainedRealServer[],
+): string {
+  switch (wanted.table) {
+    case 'virtual-servers':
+      if (state === 'differs') return differenceOf(realServers)
+      return hasIpvs
+        ? 'nothing answers at this address and port: connections are refused or time out'
+        : 'the kernel has no IPVS: nothing answers at this address and port'
+    case 'addresses':
+    case 'routes':
+      return state === 'differs'
+        ? 'this node answers for the address, but not in the way that the daemon wants'
+        : 'this node does not answer for the address: packets to it leave the node or have no route'
+    case 'set-entries': {
+      const role = roleOf(wanted.item.set)
+      return role === undefined ? '' : absenceMeans(role)
     }
-  if (commands.length === 0) return { ...base, state: 'present', means: '', commands, virtualServer }
-  return { ...base, state: 'differs', means: differenceOf(virtualServer.realServers), commands, virtualServer }
+    case 'chains-IPv4':
+    case 'chains-IPv6':
+      return chainMeans(state)
+  }
 }
 
 function differenceOf(realServers: readonly ExplainedRealServer[]): string {
@@ -117,15 +126,26 @@ function differenceOf(realServers: readonly ExplainedRealServer[]): string {
     : parts.join('; ')
 }
 
-/** A virtual server as it is in the kernel. @param wanted undefined: what is wanted is not known */
-export function describeVirtualServer(
+/** A virtual server as it is in the kernel, or as it should be. @param wanted undefined: what is wanted is not known */
+function describedIn(
+  { tables, uses }: Pick<Live, 'tables' | 'uses'>,
+  key: FrontendKey,
+  wanted: VirtualServer | undefined,
+): ExplainedObject['virtualServer'] {
+  const live = tables['virtual-servers']?.items.get(key)
+  const server = live ?? wanted
+  return server && describe(server, live, uses.get(key), wanted)
+}
+
+function describe(
   server: VirtualServer,
-  live: LiveVirtualServer | undefined,
+  live: VirtualServer | undefined,
+  use: VirtualServerUse | undefined,
   wanted: VirtualServer | undefined,
 ): NonNullable<ExplainedObject['virtualServer']> {
   const isPersistent = (server.flags & FLAG_PERSISTENT) !== 0
   const wantedServers = new Map((wanted?.realServers ?? []).map((one) => [realServerKey(one), one]))
-  const there = new Map((live?.server.realServers ?? []).map((one) => [realServerKey(one), one]))
+  const there = new Map((live?.realServers ?? []).map((one) => [realServerKey(one), one]))
   const stateOf = (key: string): ExplainedRealServer['state'] => {
     const [want, has] = [wantedServers.get(key), there.get(key)]
     if (has === undefined) return 'missing'
@@ -134,27 +154,22 @@ export function describeVirtualServer(
     if (want === undefined) return 'extra'
     return sameSettings(want, has) ? 'present' : 'differs'
   }
-  const keys = [...new Set([...wantedServers.keys(), ...there.keys()])]
   return {
     scheduler: server.scheduler,
     flags: [...(isPersistent ? ['persistent'] : []), ...schedulerFlagNames(server.scheduler, server.flags)],
     persistenceTimeoutSeconds: isPersistent ? server.timeoutSeconds : 0,
-    traffic: live?.traffic ?? null,
-    realServers: keys.flatMap((key): ExplainedRealServer[] => {
-      const shown = there.get(key) ?? wantedServers.get(key)
-      if (shown === undefined) return []
-      const connections = live?.connections.get(key)
-      return [
-        {
-          key,
-          weight: shown.weight,
-          forwarding: shown.forwarding,
-          activeConnections: connections?.active ?? null,
-          inactiveConnections: connections?.inactive ?? null,
-          maxConnections: shown.upperThreshold,
-          state: stateOf(key),
-        },
-      ]
+    traffic: use?.traffic ?? null,
+    realServers: Array.from(new Map([...wantedServers, ...there]), ([key, shown]): ExplainedRealServer => {
+      const connections = use?.connections.get(key)
+      return {
+        key,
+        weight: shown.weight,
+        forwarding: shown.forwarding,
+        activeConnections: connections?.active ?? null,
+        inactiveConnections: connections?.inactive ?? null,
+        maxConnections: shown.upperThreshold,
+        state: stateOf(key),
+      }
     }),
   }
 }
@@ -168,18 +183,11 @@ function sameSettings(a: RealServer, b: RealServer): boolean {
   )
 }
 
-function compareEntry(frontend: FrontendKey, { set, entry }: SetEntry, live: LiveObjects): ExplainedObject {
-  const isThere = live.entries?.has(`${set} ${entry}`) === true
-  const role = roleOf(set)
-  return {
-    kind: 'set-entry',
-    frontend,
-    name: entry,
-    place: set,
-    state: isThere ? 'present' : 'missing',
-    means: isThere || role === undefined ? '' : absenceMeans(role),
-    commands: isThere ? [] : [formatEntryOperation({ kind: 'add-entry', set, entry })],
-  }
+/** An item that nothing wants. */
+function extraObject(row: Wanted, live: Live, means: string): ExplainedObject {
+  const table: LiveTable<unknown> | undefined = live.tables[row.table]
+  const commands = commandsIn(table?.row(row.key, undefined))
+  return { ...placeOf(row), state: 'extra', means, commands, ...('rules' in row.item ? { rules: row.item.rules } : {}) }
 }
 
 /** Sets that hold node ports of policy Local, by protocol. */
@@ -192,7 +200,7 @@ const LOCAL_NODE_PORTS: { readonly [protocol in Protocol]?: SetRole } = {
 function extraEntries(
   { key, isNodePort }: { readonly key: FrontendKey; readonly isNodePort: boolean },
   own: ReadonlySet<string>,
-  live: LiveObjects,
+  live: Live,
 ): readonly ExplainedObject[] {
   const { address, port, protocol } = parseFrontendKey(key)
   const localNodePorts = isNodePort ? LOCAL_NODE_PORTS[protocol] : undefined
@@ -200,14 +208,18 @@ function extraEntries(
   return [
     ...entriesAt(live, `${address},${protocol}:${port}`),
     ...(localNodePorts === undefined ? [] : ofPort),
-  ].flatMap((entry) => extraEntry(key, entry, own))
+  ].flatMap((item) => {
+    const role = roleOf(item.set)
+    const row = { table: 'set-entries', key: entryKey(item), neededBy: key, item } as const
+    return role === undefined || own.has(row.key) ? [] : [extraObject(row, live, excessMeans(role))]
+  })
 }
 
 /** The entries of an address and port in every set but that of hairpin entries. @param here `10.96.0.1,tcp:80` */
-export function entriesAt(live: LiveObjects, here: string): readonly SetEntry[] {
-  if (live.entries === null) return []
-  let index = indexes.get(live.entries)
-  if (index === undefined) indexes.set(live.entries, (index = indexOf(live.entries.values())))
+function entriesAt({ tables }: Pick<Live, 'tables'>, here: string): readonly SetEntry[] {
+  const entries = tables['set-entries']?.items ?? new Map<string, SetEntry>()
+  let index = indexes.get(entries)
+  if (index === undefined) indexes.set(entries, (index = indexOf(entries.values())))
   return index.get(here) ?? []
 }
 
@@ -219,35 +231,38 @@ function indexOf(entries: Iterable<SetEntry>): ReadonlyMap<string, readonly SetE
   return Map.groupBy(others, ({ entry }) => entry.split(',').slice(0, 2).join(','))
 }
 
-function extraEntry(frontend: FrontendKey, found: SetEntry, own: ReadonlySet<string>): ExplainedObject[] {
-  const { set, entry } = found
-  const role = roleOf(set)
-  if (own.has(`${set} ${entry}`) || role === undefined) return []
-  return [
-    {
-      kind: 'set-entry',
-      frontend,
-      name: entry,
-      place: set,
-      state: 'extra',
-      means: excessMeans(role),
-      commands: [formatEntryOperation({ kind: 'delete-entry', set, entry })],
-    },
-  ]
-}
+const IN_TWO_WAYS = 'this node answers for the address in two ways; it leaves the one that is not configured'
 
 /** The address of a route that is also on kube-ipvs0, and the reverse. */
-function extraAddresses(object: WantedObject, live: LiveObjects): readonly ExplainedObject[] {
-  const means = 'this node answers for the address in two ways; it leaves the one that is not configured'
-  if (object.kind === 'address' && live.routes.has(object.address)) {
-    const { frontend, address: name } = object
-    const commands = diffRoute(undefined, live.routes.get(name)).map(formatRouteOperation)
-    return [{ kind: 'route', frontend, name, place: 'table local', state: 'extra', means, commands }]
+function extraAddresses({ table, key, neededBy }: Wanted, live: Live): readonly ExplainedObject[] {
+  const route = table === 'addresses' ? live.tables.routes?.items.get(key) : undefined
+  if (route !== undefined) return [extraObject({ table: 'routes', key, neededBy, item: route }, live, IN_TWO_WAYS)]
+  const address = table === 'routes' ? live.tables.addresses?.items.get(key) : undefined
+  return address === undefined
+    ? []
+    : [extraObject({ table: 'addresses', key, neededBy, item: address }, live, IN_TWO_WAYS)]
+}
+
+/** What is at a frontend, when nothing tells what is wanted there. */
+export function objectsAt(key: FrontendKey, live: Live): readonly ExplainedObject[] {
+  const { address, port, protocol } = parseFrontendKey(key)
+  const { tables } = live
+  const found = (table: ServiceTable, one: string): Wanted[] => {
+    const item: unknown = tables[table]?.items.get(one)
+    return item === undefined ? [] : [{ table, key: one, neededBy: key, item } as Wanted] // as the table has it
   }
-  if (object.kind === 'route' && live.addresses?.has(object.route.address) === true) {
-    const { frontend, route } = object
-    const commands = diffAddress(undefined, live.addresses.get(route.address)).map(formatAddressOperation)
-    return [{ kind: 'address', frontend, name: route.address, place: 'kube-ipvs0', state: 'extra', means, commands }]
-  }
-  return []
+  const rows = [
+    ...found('virtual-servers', key),
+    ...found('addresses', address),
+    ...found('routes', address),
+    ...entriesAt(live, `${address},${protocol}:${port}`).flatMap((entry) => found('set-entries', entryKey(entry))),
+  ]
+  const virtualServer = describedIn(live, key, undefined)
+  return rows.map((row) => ({
+    ...placeOf(row),
+    state: 'unknown',
+    means: '',
+    commands: [],
+    ...(row.table === 'virtual-servers' && virtualServer !== undefined ? { virtualServer } : {}),
+  }))
 }

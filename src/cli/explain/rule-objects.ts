@@ -1,16 +1,16 @@
 /**
  * Compares the chains and rules that a Service needs in iptables mode with those that are there.
  */
-import { diffIptables, formatIptablesOperation } from '../../iptables/diff.ts'
-import { canonicalRule } from '../../iptables/rule-text.ts'
+import { chainKey } from '../../iptables/layout.ts'
 import { ruleOptions } from '../../iptables/rule-parts.ts'
-import type { SavedTables } from '../../iptables/save-text.ts'
+import { canonicalRule } from '../../iptables/rule-text.ts'
+import type { Chain } from '../../iptables/types.ts'
 import { chainHash, serviceChain } from '../../modes/iptables/chains/chain-names.ts'
-import type { LiveObjects } from '../../modes/look/live-objects.ts'
-import type { WantedObject } from '../../explain/wanted-objects.ts'
+import type { Live } from '../../modes/look/live-tables.ts'
+import type { ServiceTable, Wanted } from '../../explain/wanted.ts'
 import { type FrontendKey, type FrontendRole, parseFrontendKey, parseNodePortKey } from '../../service/frontends.ts'
 import type { IpFamily, Protocol } from '../../values/protocol.ts'
-import type { ExplainedObject } from './object-types.ts'
+import type { ExplainedObject, ObjectState } from './object-types.ts'
 
 /** A Service port, as far as its chains depend on it. */
 export interface PortOfChains {
@@ -18,8 +18,6 @@ export interface PortOfChains {
   readonly protocol: Protocol
   readonly family: IpFamily
 }
-
-export type WantedRule = Extract<WantedObject, { kind: 'chain' | 'rule' }>
 
 /** Whether a rule concerns one of these frontends, as far as its destination tells. Chains belong to the port as a whole. */
 export function isRuleOf(
@@ -35,48 +33,43 @@ export function isRuleOf(
   return frontends.some(({ key }) => parseNodePortKey(key) === undefined && parseFrontendKey(key).address === address)
 }
 
-export function compareRule(object: WantedRule, live: LiveObjects): ExplainedObject {
-  const { family, table, chain } = object
-  const saved = live.saved[family]
-  const rules = saved?.get(table)?.get(chain)
-  const isChain = object.kind === 'chain'
-  const base = {
-    kind: object.kind,
-    frontend: null,
-    name: isChain ? chain : object.rule,
-    place: isChain ? table : `${table} ${chain}`,
-    ...(isChain ? { rules: object.rules } : {}),
-  }
-  if (saved === undefined)
-    return { ...base, state: 'unknown', means: 'the rules of this family could not be read', commands: [] }
-  if (object.kind === 'chain') {
-    const item = { kind: 'chain', table, chain } as const
-    const ops = diffIptables({ ...item, rules: object.rules }, rules === undefined ? undefined : { ...item, rules })
-    const commands = ops.map((op) => formatIptablesOperation(op, family, ''))
-    if (ops.length === 0) return { ...base, state: 'present', means: '', commands }
-    return rules === undefined
-      ? { ...base, state: 'missing', means: 'connections that rules send to this chain are not served', commands }
-      : { ...base, state: 'differs', means: 'connections are treated by other rules than the daemon wants', commands }
-  }
-  const wanted = canonicalRule(object.rule)
-  if (rules?.some((rule) => canonicalRule(rule) === wanted) === true)
-    return { ...base, state: 'present', means: '', commands: [] }
-  if (COUNTER.test(object.rule) && !hasCounters(saved))
-    return { ...base, state: 'unknown', means: NO_COUNTERS, commands: [] }
-  return { ...base, state: 'missing', means: ruleAbsenceMeans(object), commands: [] }
+/** What follows for connections where a chain is not as it is wanted. */
+export function chainMeans(state: ObjectState): string {
+  if (state === 'unknown') return UNREAD
+  return state === 'missing'
+    ? 'connections that rules send to this chain are not served'
+    : 'connections are treated by other rules than the daemon wants'
+}
+
+const UNREAD = 'the rules of this family could not be read'
+
+/** A rule in a chain that all Services share. */
+export function compareRule(
+  table: Extract<ServiceTable, `chains-${string}`>,
+  item: Chain,
+  { tables }: Live,
+): ExplainedObject {
+  const chains = tables[table]?.items
+  const [name = ''] = item.rules
+  const base = { kind: 'rule', frontend: null, name, place: chainKey(item.table, item.chain), commands: [] } as const
+  if (chains === undefined) return { ...base, state: 'unknown', means: UNREAD }
+  const wanted = canonicalRule(name)
+  if (chains.get(base.place)?.rules.some((rule) => canonicalRule(rule) === wanted) === true)
+    return { ...base, state: 'present', means: '' }
+  if (COUNTER.test(name) && !hasCounters(chains)) return { ...base, state: 'unknown', means: NO_COUNTERS }
+  return { ...base, state: 'missing', means: ruleAbsenceMeans(item) }
 }
 
 /** Rules with counters are left out on a kernel without them, which only a daemon finds out. */
 const COUNTER = / -m nfacct /
 const NO_COUNTERS = 'it only counts packets, and this kernel seems to have no counters (nfacct)'
 
-function hasCounters(saved: SavedTables): boolean {
-  for (const table of saved.values())
-    for (const rules of table.values()) if (rules.some((rule) => COUNTER.test(` ${rule}`))) return true
+function hasCounters(chains: ReadonlyMap<string, Chain>): boolean {
+  for (const { rules } of chains.values()) if (rules.some((rule) => COUNTER.test(` ${rule}`))) return true
   return false
 }
 
-function ruleAbsenceMeans({ table, chain }: WantedRule): string {
+function ruleAbsenceMeans({ table, chain }: Chain): string {
   if (table === 'nat') return 'connections to this address and port are not sent to the Service'
   if (chain === 'KUBE-NODEPORTS') return 'a firewall of this node may drop health checks of load balancers'
   if (chain === 'KUBE-PROXY-FIREWALL') return 'source ranges are not enforced'
@@ -85,58 +78,42 @@ function ruleAbsenceMeans({ table, chain }: WantedRule): string {
 
 const SERVICE_CHAINS = ['SVC', 'SVL', 'EXT', 'FW'] as const
 const SHARED = [
-  ['nat', 'KUBE-SERVICES'],
-  ['nat', 'KUBE-NODEPORTS'],
-  ['filter', 'KUBE-SERVICES'],
-  ['filter', 'KUBE-EXTERNAL-SERVICES'],
-  ['filter', 'KUBE-PROXY-FIREWALL'],
-  ['filter', 'KUBE-NODEPORTS'],
+  'nat KUBE-SERVICES',
+  'nat KUBE-NODEPORTS',
+  'filter KUBE-SERVICES',
+  'filter KUBE-EXTERNAL-SERVICES',
+  'filter KUBE-PROXY-FIREWALL',
+  'filter KUBE-NODEPORTS',
 ] as const
 
 /** Chains of a Service port, and rules with its name, that nothing wants; only where iptables mode wants something. */
 export function extraRules(
-  port: PortOfChains,
-  wanted: readonly WantedObject[],
-  live: LiveObjects,
-): readonly ExplainedObject[] {
-  const saved = live.saved[port.family]
-  const own = wanted.filter(
-    (one): one is WantedRule =>
-      (one.kind === 'chain' || one.kind === 'rule') && one.family === port.family && one.servicePort === port.name,
-  )
-  if (saved === undefined || own.length === 0) return []
-  return [...extraChains(port, own, saved), ...extraSharedRules(port, own, saved)]
-}
-
-function extraChains({ name, protocol, family }: PortOfChains, own: readonly WantedRule[], saved: SavedTables) {
-  const chains = new Set(own.filter(({ kind }) => kind === 'chain').map(({ chain }) => chain))
-  return SERVICE_CHAINS.flatMap((kind): ExplainedObject[] => {
-    const chain = serviceChain(kind, chainHash(name + protocol))
-    const rules = saved.get('nat')?.get(chain)
-    if (rules === undefined || chains.has(chain)) return []
-    return [
-      {
-        kind: 'chain',
-        frontend: null,
-        name: chain,
-        place: 'nat',
-        state: 'extra',
-        means: 'it has no effect unless a rule jumps to it',
-        commands: [formatIptablesOperation({ kind: 'delete-chain', table: 'nat', chain }, family, '')],
-        rules,
-      },
-    ]
+  { name, protocol, family }: PortOfChains,
+  wanted: readonly Wanted[],
+  { tables }: Live,
+): { readonly chains: readonly Wanted[]; readonly rules: readonly ExplainedObject[] } {
+  const table = `chains-${family}` as const
+  const chains = tables[table]?.items
+  const own = wanted.filter((one) => one.table === table && one.neededBy === name)
+  if (chains === undefined || own.length === 0) return { chains: [], rules: [] }
+  const extra = SERVICE_CHAINS.flatMap((kind): Wanted[] => {
+    const key = chainKey('nat', serviceChain(kind, chainHash(name + protocol)))
+    const item = chains.get(key)
+    return item === undefined || own.some((one) => one.key === key) ? [] : [{ table, key, neededBy: name, item }]
   })
+  return { chains: extra, rules: extraSharedRules(name, own, chains) }
 }
 
-function extraSharedRules({ name }: PortOfChains, own: readonly WantedRule[], saved: SavedTables): ExplainedObject[] {
-  return SHARED.flatMap(([table, chain]) => {
+function extraSharedRules(
+  name: string,
+  own: readonly Wanted[],
+  chains: ReadonlyMap<string, Chain>,
+): readonly ExplainedObject[] {
+  return SHARED.flatMap((place) => {
     const known = new Set(
-      own.flatMap((one) =>
-        one.kind === 'rule' && one.table === table && one.chain === chain ? [canonicalRule(one.rule)] : [],
-      ),
+      own.flatMap(({ key, item }) => (key === place && 'rules' in item ? item.rules.map(canonicalRule) : [])),
     )
-    const rules = saved.get(table)?.get(chain) ?? []
+    const rules = chains.get(place)?.rules ?? []
     return rules
       .filter((rule) => isAbout(rule, name) && !known.has(canonicalRule(rule)))
       .map(
@@ -144,7 +121,7 @@ function extraSharedRules({ name }: PortOfChains, own: readonly WantedRule[], sa
           kind: 'rule',
           frontend: null,
           name: rule,
-          place: `${table} ${chain}`,
+          place,
           state: 'extra',
           means: 'it may send connections elsewhere, or refuse them, before the rules of the daemon see them',
           commands: [],

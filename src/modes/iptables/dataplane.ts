@@ -32,7 +32,7 @@ import type { MissingFeature } from '../../values/errors.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import { type RuleLoop, type RuleLoopOptions, RuleLoops } from '../rule-loops.ts'
 import type { Clock } from '../../values/clock.ts'
-import type { WantedObject } from '../../explain/wanted-objects.ts'
+import type { Wanted } from '../../explain/wanted.ts'
 
 export interface IptablesDataplaneOptions {
   readonly iptables: IptablesPrograms & { readonly choice: Pick<IptablesChoice, 'randomFully' | 'suffix'> }
@@ -165,13 +165,13 @@ export class IptablesDataplane implements Dataplane {
   }
 
   /** What is wanted for these frontends, as last given to the loops. */
-  *wantedObjects(frontends: readonly Frontend[]): Generator<WantedObject, void, void> {
+  *wanted(frontends: readonly Frontend[]): Generator<Wanted, void, void> {
     for (const [family, wanted] of this.#wanted) {
       const ports = new Map<string, ServicePort>()
       for (const { key, servicePort } of frontends)
         if (familyOfKey(key) === family) ports.set(`${servicePort.name} ${servicePort.protocol}`, servicePort)
-      for (const { name: servicePort, protocol } of ports.values())
-        for (const item of wanted.objectsOf(servicePort, protocol)) yield { ...item, servicePort, family }
+      for (const { name: neededBy, protocol } of ports.values())
+        for (const row of wanted.rowsOf(neededBy, protocol)) yield { ...row, table: `chains-${family}`, neededBy }
     }
   }
 

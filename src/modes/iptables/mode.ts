@@ -26,7 +26,7 @@ import type { Frontend } from '../../service/frontends.ts'
 import { nodePortRangesOf } from '../../service/node-addresses.ts'
 import { auditPeriodically } from '../../sync/audit.ts'
 import { parseCidrs } from '../../values/cidr.ts'
-import type { WantedObject } from '../../explain/wanted-objects.ts'
+import type { Wanted } from '../../explain/wanted.ts'
 import type { Problem } from '../../values/errors.ts'
 import { type AuditObserver, type Mode, type ModeOptions, type ModeWatch, type NodeView, periodsOf } from '../mode.ts'
 
@@ -144,8 +144,8 @@ export class IptablesMode implements Mode {
     }))
   }
 
-  wantedObjects(frontends: readonly Frontend[]): Iterable<WantedObject> {
-    return this.dataplane.wantedObjects(frontends)
+  wanted(frontends: readonly Frontend[]): Iterable<Wanted> {
+    return this.dataplane.wanted(frontends)
   }
 
   nodeChanged({ context, addresses, podCidrs }: NodeView): void {

@@ -27,7 +27,7 @@ import type { ChosenSchedulers } from './chosen-schedulers.ts'
 import { type IpvsTables, listTables } from './tables.ts'
 import { VirtualAddresses } from './virtual-addresses.ts'
 import type { ListedTable } from '../table-health.ts'
-import type { WantedObject } from '../../explain/wanted-objects.ts'
+import type { Wanted } from '../../explain/wanted.ts'
 import type { Clock } from '../../values/clock.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
 
@@ -215,13 +215,13 @@ export class IpvsDataplane implements Dataplane {
   }
 
   /** What is wanted for these frontends. The addresses of virtual IPs count from the beginning, also while their virtual server is missing. */
-  *wantedObjects(frontends: readonly Frontend[]): Generator<WantedObject, void, void> {
-    for (const { key, address, bind } of frontends) {
-      const server = this.virtualServers.desired(key)
+  *wanted(frontends: readonly Frontend[]): Generator<Wanted, void, void> {
+    for (const { key: neededBy, address, bind } of frontends) {
+      const server = this.virtualServers.desired(neededBy)
       if (server === undefined || address === undefined) continue
-      yield { kind: 'virtual-server', frontend: key, server }
-      if (bind) yield { frontend: key, ...this.virtualAddresses.objectOf(address) }
-      yield* this.firewall.wantedObjects(key)
+      yield { table: 'virtual-servers', key: neededBy, neededBy, item: server }
+      if (bind) yield { ...this.virtualAddresses.wanted(address), neededBy }
+      yield* this.firewall.wanted(neededBy)
     }
   }
 

@@ -3,7 +3,7 @@
  * is wanted and asks when a virtual server may be added; only a firewall knows which objects of the kernel serve that.
  */
 import type { KubeIpvsSettings, KubeProxyConfiguration } from '../../config/types.ts'
-import type { WantedObject } from '../../explain/wanted-objects.ts'
+import type { Wanted } from '../../explain/wanted.ts'
 import type { CountedConnection, SetSize } from '../../metrics/sources.ts'
 import type { FamilySupport } from '../../node/families.ts'
 import type { IptablesChoice } from '../../node/iptables-choice.ts'
@@ -78,7 +78,7 @@ export interface Firewall {
   /** Its tables in the order in which a pass adds, for a plan; what is wanted in them is up to date. */
   plan(): readonly Reconciled[]
   /** What is wanted for a frontend. */
-  wantedObjects(key: FrontendKey): Iterable<WantedObject>
+  wanted(key: FrontendKey): Iterable<Wanted>
   /** What it writes beside the passes. */
   readonly parts: readonly PendingPart[]
   readonly sources: FirewallSources

@@ -24,7 +24,7 @@ import {
 } from '../mode.ts'
 import { settingLogger } from '../node-settings.ts'
 import type { TableHealth } from '../table-health.ts'
-import type { WantedObject } from '../../explain/wanted-objects.ts'
+import type { Wanted } from '../../explain/wanted.ts'
 import { auditIpvsMode } from './audits.ts'
 import { ChosenSchedulers } from './chosen-schedulers.ts'
 import { IpvsDataplane } from './dataplane.ts'
@@ -123,8 +123,8 @@ export class IpvsMode implements Mode {
     return this.dataplane.tables.flatMap((table) => table.health())
   }
 
-  wantedObjects(frontends: readonly Frontend[]): Iterable<WantedObject> {
-    return this.dataplane.wantedObjects(frontends)
+  wanted(frontends: readonly Frontend[]): Iterable<Wanted> {
+    return this.dataplane.wanted(frontends)
   }
 
   nodeChanged({ podCidrs, context }: NodeView): void {

@@ -78,15 +78,16 @@ export class VirtualAddresses {
   }
 
   /** What makes the node answer for an address. */
-  objectOf(address: string) {
+  wanted(key: string) {
     return this.#kind === 'addresses'
-      ? ({ kind: 'address', address } as const)
-      : ({ kind: 'route', route: localRoute(address, this.#paths[familyOf(address)]) } as const)
+      ? ({ table: 'addresses', key, item: hostAddress(key) } as const)
+      : ({ table: 'routes', key, item: localRoute(key, this.#paths[familyOf(key)]) } as const)
   }
 
   #want(address: string): void {
-    if (this.#kind === 'addresses') this.addresses.want(address, hostAddress(address))
-    else this.routes.want(address, localRoute(address, this.#paths[familyOf(address)]))
+    const { table, item } = this.wanted(address)
+    if (table === 'addresses') this.addresses.want(address, item)
+    else this.routes.want(address, item)
   }
 
   #hasReplacement(table: VirtualAddressKind, address: string): boolean {

@@ -2,11 +2,14 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { compareObjects } from '../../../src/cli/explain/objects.ts'
 import type { ExplainedObject } from '../../../src/cli/explain/object-types.ts'
+import { entryKey, type SetEntry } from '../../../src/ipset/types.ts'
 import type { VirtualServer } from '../../../src/ipvs/types.ts'
-import type { LiveObjects } from '../../../src/modes/look/live-objects.ts'
-import type { WantedObject } from '../../../src/explain/wanted-objects.ts'
-import { hostAddress } from '../../../src/ipvs/address-diff.ts'
-import { localRoute } from '../../../src/ipvs/route-diff.ts'
+import { chainsIn, type Live, liveTable } from '../../../src/modes/look/live-tables.ts'
+import type { Wanted } from '../../../src/explain/wanted.ts'
+import { SET_ENTRIES } from '../../../src/ipset/diff.ts'
+import { ADDRESSES, hostAddress } from '../../../src/ipvs/address-diff.ts'
+import { VIRTUAL_SERVERS } from '../../../src/ipvs/diff.ts'
+import { type LocalRoute, localRoute, ROUTES } from '../../../src/ipvs/route-diff.ts'
 import { parseSave } from '../../../src/iptables/save-text.ts'
 import { chainHash } from '../../../src/modes/iptables/chains/chain-names.ts'
 
@@ -26,38 +29,63 @@ const SERVER: VirtualServer = {
   realServers: [realServer('10.244.0.1'), realServer('10.244.0.2')],
 }
 const ENTRY = { set: 'KUBE-CLUSTER-IP', entry: '10.96.0.1,tcp:80' }
-const WANTED: readonly WantedObject[] = [
-  { kind: 'virtual-server', frontend: KEY, server: SERVER },
-  { kind: 'address', frontend: KEY, address: '10.96.0.1' },
-  { kind: 'set-entry', frontend: KEY, ...ENTRY },
+const WANTED: readonly Wanted[] = [
+  { table: 'virtual-servers', key: KEY, neededBy: KEY, item: SERVER },
+  { table: 'addresses', key: '10.96.0.1', neededBy: KEY, item: hostAddress('10.96.0.1') },
+  { table: 'set-entries', key: `${ENTRY.set} ${ENTRY.entry}`, neededBy: KEY, item: ENTRY },
 ]
 const TRAFFIC = { connections: 7, packetsIn: 70, packetsOut: 60, bytesIn: 700, bytesOut: 600 }
 const PORT = { name: 'demo/web:http', protocol: 'tcp', family: 'IPv4' } as const
 
-function live(change: Partial<LiveObjects> = {}): LiveObjects {
+const USE = { connections: new Map([['10.244.0.1:8080', { active: 2, inactive: 3 }]]), traffic: TRAFFIC }
+
+interface There {
+  readonly server?: VirtualServer | undefined
+  readonly entries?: readonly SetEntry[]
+  readonly addresses?: readonly string[]
+  readonly routes?: readonly LocalRoute[]
+  readonly rules?: string
+  readonly use?: typeof USE
+  readonly hasIpvs?: boolean
+}
+
+/** A kernel that has everything of WANTED, but for what is said. */
+function live(there: There = {}): Live {
+  const { entries = [ENTRY], addresses = ['10.96.0.1'], routes = [], rules, use = USE, hasIpvs = true } = there
+  const server = 'server' in there ? there.server : SERVER
+  const byKey = <Item>(items: readonly Item[], keyOf: (item: Item) => string) =>
+    new Map(items.map((item) => [keyOf(item), item]))
   return {
-    virtualServers: new Map([
-      [
-        KEY,
-        { server: SERVER, connections: new Map([['10.244.0.1:8080', { active: 2, inactive: 3 }]]), traffic: TRAFFIC },
-      ],
-    ]),
-    entries: new Map([[`${ENTRY.set} ${ENTRY.entry}`, ENTRY]]),
-    addresses: new Map([['10.96.0.1', hostAddress('10.96.0.1')]]),
-    routes: new Map(),
-    saved: {},
-    unread: undefined,
-    device: undefined,
-    ...change,
+    tables: {
+      'virtual-servers': liveTable(
+        VIRTUAL_SERVERS,
+        byKey(server === undefined ? [] : [server], () => KEY),
+      ),
+      'set-entries': liveTable(SET_ENTRIES, byKey(entries, entryKey)),
+      addresses: liveTable(
+        ADDRESSES,
+        byKey(addresses.map(hostAddress), ({ address }) => address),
+      ),
+      routes: liveTable(
+        ROUTES,
+        byKey(routes, ({ address }) => address),
+      ),
+      'chains-IPv4': chainsIn('IPv4', rules === undefined ? undefined : parseSave(rules)),
+      'chains-IPv6': undefined,
+    },
+    uses: server === undefined ? new Map() : new Map([[KEY, use]]),
+    hasIpvs,
+    rules: { saved: {}, unread: undefined },
+    mode: 'ipvs',
   }
 }
 
-function compared(wanted: readonly WantedObject[], there: LiveObjects): readonly ExplainedObject[] {
+function compared(wanted: readonly Wanted[], there: Live): readonly ExplainedObject[] {
   return compareObjects(wanted, there, [PORT], [{ key: KEY, isNodePort: true }])
 }
 
-function withServer(server: VirtualServer): LiveObjects {
-  return live({ virtualServers: new Map([[KEY, { server, connections: new Map(), traffic: TRAFFIC }]]) })
+function withServer(server: VirtualServer): Live {
+  return live({ server, use: { connections: new Map(), traffic: TRAFFIC } })
 }
 
 test('what is there as wanted is present, with its counters', () => {
@@ -86,7 +114,7 @@ test('what is there as wanted is present, with its counters', () => {
 })
 
 test('what is missing has the commands of a pass and says what follows', () => {
-  const none = live({ virtualServers: new Map(), entries: new Map(), addresses: new Map() })
+  const none = live({ server: undefined, entries: [], addresses: [] })
   const [virtual, address, entry] = compared(WANTED, none)
   assert.equal(virtual?.state, 'missing')
   assert.deepEqual(virtual?.commands, [
@@ -99,7 +127,7 @@ test('what is missing has the commands of a pass and says what follows', () => {
   assert.match(address?.means ?? '', /does not answer for the address/)
   assert.deepEqual([entry?.state, entry?.commands], ['missing', ['ipset add KUBE-CLUSTER-IP 10.96.0.1,tcp:80']])
   assert.match(entry?.means ?? '', /not masqueraded/)
-  const nothing = compared(WANTED, live({ virtualServers: null, entries: null, addresses: null }))
+  const nothing = compared(WANTED, live({ server: undefined, entries: [], addresses: [], hasIpvs: false }))
   assert.deepEqual(
     nothing.map(({ state }) => state),
     ['missing', 'missing', 'missing'],
@@ -138,7 +166,7 @@ test('entries of the same address and port that nothing wants are extra', () => 
     { set: 'KUBE-LOOP-BACK', entry: '10.96.0.1,tcp:80,10.96.0.1' },
     { set: 'somebody-elses', entry: '10.96.0.1,tcp:80' },
   ]
-  const there = live({ entries: new Map(entries.map((entry) => [`${entry.set} ${entry.entry}`, entry])) })
+  const there = live({ entries })
   const extra = compared(WANTED, there).filter(({ state }) => state === 'extra')
   assert.deepEqual(
     extra.map(({ place, name, commands }) => [place, name, commands[0]]),
@@ -157,14 +185,14 @@ test('entries of the same address and port that nothing wants are extra', () => 
 
 test('a local route is compared like an address, and only one of both may be there', () => {
   const route = localRoute('10.96.0.1', undefined)
-  const wanted: readonly WantedObject[] = [{ kind: 'route', frontend: KEY, route }]
-  const states = (there: LiveObjects) => compared(wanted, there).map(({ kind, state }) => `${kind} ${state}`)
-  const routes = new Map([['10.96.0.1', route]])
-  assert.deepEqual(states(live({ routes, addresses: null })), ['route present'])
+  const wanted: readonly Wanted[] = [{ table: 'routes', key: '10.96.0.1', neededBy: KEY, item: route }]
+  const states = (there: Live) => compared(wanted, there).map(({ kind, state }) => `${kind} ${state}`)
+  const routes = [route]
+  assert.deepEqual(states(live({ routes, addresses: [] })), ['route present'])
   assert.deepEqual(states(live({ routes })), ['route present', 'address extra'])
-  assert.deepEqual(states(live({ addresses: null })), ['route missing'])
+  assert.deepEqual(states(live({ addresses: [] })), ['route missing'])
   const other = { address: '10.96.0.1', paths: [{ interfaceIndex: 1, source: '10.0.0.9', priority: 0 }] }
-  assert.deepEqual(states(live({ addresses: null, routes: new Map([['10.96.0.1', other]]) })), ['route differs'])
+  assert.deepEqual(states(live({ addresses: [], routes: [other] })), ['route differs'])
   assert.deepEqual(
     compared(WANTED, live({ routes })).flatMap(({ kind, state }) => (state === 'extra' ? [kind] : [])),
     ['route'],
@@ -173,27 +201,22 @@ test('a local route is compared like an address, and only one of both may be the
 
 const HASH = chainHash('demo/web:httptcp')
 const RULE = `-d 10.96.0.1/32 -p tcp -m comment --comment "demo/web:http cluster IP" -m tcp --dport 80 -j KUBE-SVC-${HASH}`
-const RULES: readonly WantedObject[] = [
-  {
-    kind: 'chain',
-    servicePort: 'demo/web:http',
-    family: 'IPv4',
-    table: 'nat',
-    chain: `KUBE-SVC-${HASH}`,
-    rules: ['-j KUBE-SEP-A'],
-  },
-  { kind: 'rule', servicePort: 'demo/web:http', family: 'IPv4', table: 'nat', chain: 'KUBE-SERVICES', rule: RULE },
+const OF_PORT = { table: 'chains-IPv4', neededBy: 'demo/web:http' } as const
+const chainItem = (chain: string, ...rules: readonly string[]) =>
+  ({ kind: 'chain', table: 'nat', chain, rules }) as const
+const RULES: readonly Wanted[] = [
+  { ...OF_PORT, key: `nat KUBE-SVC-${HASH}`, item: chainItem(`KUBE-SVC-${HASH}`, '-j KUBE-SEP-A') },
+  { ...OF_PORT, key: 'nat KUBE-SERVICES', item: chainItem('KUBE-SERVICES', RULE), isPart: true },
 ]
 
-function saved(...lines: readonly string[]): LiveObjects {
+function saved(...lines: readonly string[]): Live {
   const chains = [...new Set(lines.map((line) => line.split(' ')[1] ?? ''))].map((chain) => `:${chain} - [0:0]`)
-  const text = ['*nat', ...chains, ...lines, 'COMMIT', ''].join('\n')
-  return live({ saved: { IPv4: parseSave(text) }, addresses: null, entries: null, virtualServers: null })
+  return live({ rules: ['*nat', ...chains, ...lines, 'COMMIT', ''].join('\n'), addresses: [], entries: [] })
 }
 
 test('chains and rules of iptables mode are compared without regard to their spelling', () => {
   const spelled = RULE.replace('/32', '').replace('-m tcp --dport 80', '-m tcp --dport 80')
-  const states = (there: LiveObjects) => compared(RULES, there).map(({ kind, state }) => `${kind} ${state}`)
+  const states = (there: Live) => compared(RULES, there).map(({ kind, state }) => `${kind} ${state}`)
   const chain = `-A KUBE-SVC-${HASH} -j KUBE-SEP-A`
   assert.deepEqual(states(saved(`-A KUBE-SERVICES ${spelled}`, chain)), ['chain present', 'rule present'])
   assert.deepEqual(states(saved(chain)), ['chain present', 'rule missing'])
@@ -228,9 +251,9 @@ test('chains and rules of the port that nothing wants are extra, those of others
 
 test('a rule that only counts is not missing on a kernel without counters', () => {
   const rule = '-d 127.0.0.0/8 -p tcp -m tcp --dport 30080 -m nfacct --nfacct-name  x -j KUBE-EXT-A'
-  const common = { kind: 'rule', servicePort: 'demo/web:http', family: 'IPv4', table: 'nat' } as const
-  const wanted: readonly WantedObject[] = [{ ...common, chain: 'KUBE-NODEPORTS', rule }]
-  const state = (there: LiveObjects) => compared(wanted, there)[0]?.state
+  const item = chainItem('KUBE-NODEPORTS', rule)
+  const wanted: readonly Wanted[] = [{ ...OF_PORT, key: 'nat KUBE-NODEPORTS', item, isPart: true }]
+  const state = (there: Live) => compared(wanted, there)[0]?.state
   assert.equal(state(saved('-A KUBE-SERVICES -j RETURN')), 'unknown')
   assert.equal(state(saved('-A KUBE-FORWARD -m nfacct --nfacct-name y')), 'missing')
   assert.equal(state(saved(`-A KUBE-NODEPORTS ${rule}`)), 'present')

@@ -6,7 +6,9 @@ import { packetsTo } from '../../../src/cli/explain/paths.ts'
 import { parseTarget, type Target } from '../../../src/cli/explain/target.ts'
 import type { Outcome, PacketPath, PathStep } from '../../../src/explain/types.ts'
 import type { DaemonView, EndpointView, FrontendView, ServiceView } from '../../../src/inspect/view.ts'
-import type { LiveObjects } from '../../../src/modes/look/live-objects.ts'
+import type { Live } from '../../../src/modes/look/live-tables.ts'
+import { ADDRESSES, hostAddress } from '../../../src/ipvs/address-diff.ts'
+import { liveTable } from '../../../src/modes/look/live-tables.ts'
 import { finishLine } from '../../../src/cli/output.ts'
 import { styleFor } from '../../../src/cli/terminal.ts'
 
@@ -35,10 +37,11 @@ const frontend = (key: string, more: Partial<FrontendView> = {}): FrontendView =
   ...more,
 })
 const VIEW: ServiceView = {
-  format: 1,
   namespace: 'demo',
   name: 'web',
   omitted: 0,
+  omittedRows: 0,
+  wanted: [{ table: 'addresses', key: '10.96.0.1', neededBy: '10.96.0.1:80/tcp', item: hostAddress('10.96.0.1') }],
   annotations: [
     ['kube-ipvs.io/scheduler', 'lc'],
     ['kube-router.io/service.scheduler', HOSTILE],
@@ -84,14 +87,20 @@ const DAEMON = {
   node: { name: 'node0', zone: 'a', ips: {}, nodePortAddresses: { IPv4: [], IPv6: [] }, podCidrs: [] },
   settings: { serviceAnnotations: true } as DaemonView['settings'], // only this one is read
 } as const
-const LIVE: LiveObjects = {
-  virtualServers: new Map(),
-  entries: new Map(),
-  addresses: new Map(),
-  routes: new Map(),
-  saved: {},
-  unread: undefined,
-  device: undefined,
+/** Nothing is there. */
+const LIVE: Live = {
+  tables: {
+    'virtual-servers': undefined,
+    addresses: liveTable(ADDRESSES, new Map()),
+    routes: undefined,
+    'set-entries': undefined,
+    'chains-IPv4': undefined,
+    'chains-IPv6': undefined,
+  },
+  uses: new Map(),
+  hasIpvs: true,
+  rules: { saved: {}, unread: undefined },
+  mode: 'ipvs',
 }
 
 function targetOf(text: string): Target {
@@ -101,8 +110,7 @@ function targetOf(text: string): Target {
 }
 
 function explanation(text: string, more: Partial<Explanation> = {}): Explanation {
-  const objects = [{ kind: 'address', frontend: '10.96.0.1:80/tcp', address: '10.96.0.1' }] as const
-  const service = explainService({ view: VIEW, objects }, targetOf(text), DAEMON, LIVE)
+  const service = explainService(VIEW, targetOf(text), DAEMON, LIVE)
   return {
     target: text,
     from: null,

@@ -21,6 +21,7 @@ import {
 } from './service-port-render.ts'
 import type { Protocol } from '../../../values/protocol.ts'
 import type { IptablesItem, TableId } from '../../../iptables/types.ts'
+import type { Wanted } from '../../../explain/wanted.ts'
 
 /** What the rules of a family depend on, apart from its Services. */
 export interface ServiceChainSettings
@@ -39,20 +40,6 @@ export interface ChainChange {
 
 /** With more endpoints than this their rules have no comments (kube-proxy's largeClusterEndpointsThreshold). */
 const LARGE_CLUSTER_ENDPOINTS = 1000
-
-interface PortChain {
-  readonly kind: 'chain'
-  readonly table: TableId
-  readonly chain: string
-  readonly rules: readonly string[]
-}
-
-interface PortRule {
-  readonly kind: 'rule'
-  readonly table: TableId
-  readonly chain: string
-  readonly rule: string
-}
 
 interface PortChains {
   /** As of the frontend that changed last. */
@@ -168,14 +155,16 @@ export class WantedServiceChains {
   }
 
   /** The chains of a Service port, and its rules in the chains that all Services share. */
-  *objectsOf(servicePort: string, protocol: Protocol): Generator<PortChain | PortRule, void, void> {
+  *rowsOf(servicePort: string, protocol: Protocol): Generator<Pick<Wanted<'chains-IPv4'>, 'key' | 'item' | 'isPart'>> {
     const rendered = this.#ports.get(`${servicePort} ${protocol}`)?.rules
-    for (const [shared, rules] of rendered?.shared ?? []) {
-      const [table = '', chain = ''] = shared.split(' ')
+    for (const [key, rules] of rendered?.shared ?? []) {
+      const [table = '', chain = ''] = key.split(' ')
       // Every SharedChain begins with a TableId.
-      for (const rule of rules) yield { kind: 'rule', table: table as TableId, chain, rule }
+      const item = { kind: 'chain', table: table as TableId, chain } as const
+      for (const rule of rules) yield { key, item: { ...item, rules: [rule] }, isPart: true }
     }
-    for (const [chain, rules] of rendered?.chains ?? []) yield { kind: 'chain', table: 'nat', chain, rules }
+    for (const [chain, rules] of rendered?.chains ?? [])
+      yield { key: chainKey('nat', chain), item: { kind: 'chain', table: 'nat', chain, rules } }
   }
 
   /** @param endpoints the number of candidates of the port now */

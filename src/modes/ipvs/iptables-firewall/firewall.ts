@@ -3,7 +3,7 @@
  * waits for its own rules, but not for long, unless they keep clients out. Rules name only sets that exist, and a rule that names a set is
  * removed only after the last entry of the set.
  */
-import type { WantedObject } from '../../../explain/wanted-objects.ts'
+import type { Wanted } from '../../../explain/wanted.ts'
 import { countEntries, type SetAuditOptions } from '../../../ipset/audit.ts'
 import { CATALOGUE, type SetName } from '../../../ipset/catalogue.ts'
 import { entryOf, hairpinEntries } from '../../../ipset/render.ts'
@@ -184,8 +184,8 @@ export class IptablesFirewall implements Firewall {
     return [reconciled(this.#sets), reconciled(this.#entries), ...this.#loops.all.map(({ sync }) => reconciled(sync))]
   }
 
-  *wantedObjects(frontend: FrontendKey): Generator<WantedObject, void, void> {
-    for (const { set, entry } of this.#wanted.of(frontend)) yield { kind: 'set-entry', frontend, set, entry }
+  *wanted(neededBy: FrontendKey): Generator<Wanted, void, void> {
+    for (const item of this.#wanted.of(neededBy)) yield { table: 'set-entries', key: entryKey(item), neededBy, item }
   }
 
   get parts(): readonly PendingPart[] {
