@@ -8,9 +8,9 @@ import type { FrontendKey } from '../service/frontends.ts'
 import { CodedError } from '../values/errors.ts'
 import { VERSION } from '../values/well-known.ts'
 import { printable, quote } from '../values/quote.ts'
+import type { Shape } from '../values/shape.ts'
 import type { Names } from './names.ts'
 import { type Place, placeWords } from './places.ts'
-import type { Shape } from './shape.ts'
 import { socketDoubt } from './socket-owner.ts'
 import {
   CONNECTIONS_VIEW,

@@ -4,14 +4,14 @@
  * version, or no daemon at all. Times are numbers of seconds before the answer: the two clocks need not agree.
  */
 import type { ProxyMode } from '../config/types.ts'
-import type { ItemsOfServices, Wanted } from '../explain/wanted.ts'
+import { WANTED } from '../explain/wanted.ts'
 import type { Verdict } from '../service/endpoints.ts'
 import type { FrontendRole } from '../service/frontends.ts'
 import type { NodeIps } from '../service/node-context.ts'
 import type { TrafficPolicy } from '../service/objects.ts'
 import type { Problem, ProblemAbout } from '../values/errors.ts'
 import type { IpFamily, Protocol } from '../values/protocol.ts'
-import { flag, list, nullable, number, object, type Of, oneOf, optional, pair, text, word, yes } from './shape.ts'
+import { flag, list, nullable, number, object, type Of, optional, pair, text, word } from '../values/shape.ts'
 
 /** Changes when an older command would misread an answer. A command refuses answers of another format than its own. */
 export const VIEW_FORMAT = 2
@@ -213,71 +213,6 @@ const servicePort = object({
 })
 export type ServicePortView = Of<typeof servicePort>
 
-type VirtualServer = ItemsOfServices['virtual-servers']
-type RealServer = VirtualServer['realServers'][number]
-type BoundAddress = ItemsOfServices['addresses']
-type LocalRoute = ItemsOfServices['routes']
-type Chain = ItemsOfServices['chains-IPv4']
-
-const realServer = object<RealServer>({
-  address: text,
-  port: number,
-  weight: number,
-  forwarding: word<RealServer['forwarding']>({
-    masquerade: true,
-    local: true,
-    tunnel: true,
-    route: true,
-    bypass: true,
-    unknown: true,
-  }),
-  upperThreshold: number,
-  lowerThreshold: number,
-})
-const server = object<VirtualServer>({
-  family,
-  address: text,
-  port: number,
-  protocol,
-  scheduler: text,
-  flags: number,
-  timeoutSeconds: number,
-  netmask: number,
-  persistenceEngine: text,
-  realServers: list(realServer),
-})
-const binding = object<BoundAddress['bindings'][number]>({ prefixLength: number, peer: optional(text) })
-const path = object<LocalRoute['paths'][number]>({ interfaceIndex: number, source: optional(text), priority: number })
-const entry = object<ItemsOfServices['set-entries']>({ set: text, entry: text, noMatch: optional(yes) })
-const chain = object<Chain>({
-  kind: word({ chain: true }),
-  table: word<Chain['table']>({ nat: true, filter: true, mangle: true }),
-  chain: text,
-  rules: texts,
-})
-
-const needed = { key: text, neededBy: text, isPart: optional(yes) }
-const wanted = oneOf<'table', Wanted>('table', {
-  'virtual-servers': object<Wanted<'virtual-servers'>>({
-    ...needed,
-    table: word({ 'virtual-servers': true }),
-    item: server,
-  }),
-  addresses: object<Wanted<'addresses'>>({
-    ...needed,
-    table: word({ addresses: true }),
-    item: object<BoundAddress>({ address: text, bindings: list(binding) }),
-  }),
-  routes: object<Wanted<'routes'>>({
-    ...needed,
-    table: word({ routes: true }),
-    item: object<LocalRoute>({ address: text, paths: list(path) }),
-  }),
-  'set-entries': object<Wanted<'set-entries'>>({ ...needed, table: word({ 'set-entries': true }), item: entry }),
-  'chains-IPv4': object<Wanted<'chains-IPv4'>>({ ...needed, table: word({ 'chains-IPv4': true }), item: chain }),
-  'chains-IPv6': object<Wanted<'chains-IPv6'>>({ ...needed, table: word({ 'chains-IPv6': true }), item: chain }),
-})
-
 const serviceView = object({
   namespace: text,
   name: text,
@@ -288,7 +223,7 @@ const serviceView = object({
   /** Endpoints and frontends that were left out, because the answer would be too long. */
   omitted: number,
   /** What is wanted in the kernel for the frontends that it has won, and how many rows were left out. */
-  wanted: list(wanted),
+  wanted: list(WANTED),
   omittedRows: number,
 })
 export type ServiceView = Of<typeof serviceView>

@@ -70,13 +70,7 @@ export function object<T extends object>(
 }
 
 /** One of several objects, by a member that names the kind. */
-export function oneOf<Name extends string, T extends { readonly [N in Name]: string }>(
-  name: Name,
-  shapes: {
-    readonly [Kind in T[Name]]: Shape<Extract<T, { readonly [N in Name]: Kind }>>
-  },
-): Shape<T> {
-  const byKind: Readonly<Record<string, Shape<unknown>>> = shapes
+export function oneOf<T extends object>(name: string, byKind: Readonly<Record<string, Shape<T>>>): Shape<T> {
   return (value, path) => {
     const kind = isObject(value) ? value[name] : undefined
     const shape = typeof kind === 'string' && Object.hasOwn(byKind, kind) ? byKind[kind] : undefined
