@@ -6,12 +6,12 @@
 import { askNetfilter } from '../../native/open.ts'
 import type { NftRule } from '../nftables/rule.ts'
 import { isBesideIptables, listNftBaseChains, type NftBaseChain } from '../nftables/chains.ts'
-import { type AllRules, IPTABLES_TABLES, readAllRules } from '../iptables/read-all-rules.ts'
+import { type AllRules, IPTABLES_TABLES } from '../iptables/read-all-rules.ts'
 import { findRival, portsTaken, type RivalSearch } from '../iptables/rival-rules.ts'
 import { canonicalRule, targetOf } from '../iptables/rule-text.ts'
 import { CLEANUP_LAYOUT } from '../modes/leftovers/layouts.ts'
 import type { Look } from '../modes/look/look.ts'
-import { nftAccessOf } from '../modes/nft-access.ts'
+import { allRulesOf } from '../modes/nft-access.ts'
 import { findProgram, runProgram, searchPath } from '../node/programs.ts'
 import { CodedError } from '../values/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'
@@ -49,8 +49,8 @@ export async function readForeignRules(look: Look, signal: AbortSignal): Promise
     for (const family of look.families) {
       if (choice.unusable[family] !== undefined || choice.programs[family] === undefined) continue
       try {
-        const all = await readAllRules(family, iptables, nftAccessOf(iptables), signal)
-        rules.push(summarizeRules(linesOf(all), choice.mode, family))
+        const all = await allRulesOf(iptables, family, signal)
+        rules.push(summarizeRules(all.tables, choice.mode, family))
         unprinted.push(...all.unprinted.map((table) => `${NFT_FAMILY[family]} ${table}`))
         for (const rule of all.foreign) if (foreign.length < MAX_RULES) foreign.push(await words.factOf(family, rule))
         rivals.push(...rivalsOf(all, family, choice.mode, iptables === chosen))
@@ -64,15 +64,6 @@ export async function readForeignRules(look: Look, signal: AbortSignal): Promise
   if (rules.length === 0 && failures.length > 0) throw failures[0]
   rivals.push(...(await words.rivals()))
   return { rules, nftRules: { unprinted: unprinted.slice(0, 10), rules: foreign }, rivals: rivals.slice(0, MAX_RIVALS) }
-}
-
-/** As iptables-save prints them. */
-function* linesOf({ tables }: AllRules): Generator<string, void, void> {
-  for (const [table, chains] of tables) {
-    yield `*${table}`
-    for (const [chain, { policy }] of chains) yield `:${chain} ${policy ?? '-'}`
-    for (const [chain, { rules }] of chains) for (const rule of rules) yield `-A ${chain} ${rule}`
-  }
 }
 
 const OURS = 'KUBE-SERVICES'

@@ -1,4 +1,5 @@
-/** What doctor keeps of the output of iptables-save: names of chains and the rules of built-in filter chains, not those of Services. */
+/** What doctor keeps of the rules of iptables: names of chains and the rules of built-in filter chains, not those of Services. */
+import type { WholeTables } from '../iptables/whole-tables.ts'
 import type { RulesFact } from './rule-facts.ts'
 
 /** A chain of one Service or endpoint, by its hash. */
@@ -12,41 +13,30 @@ const MAX_RULE_LENGTH = 300
 const MAX_NAME_LENGTH = 60
 
 type BuiltIn = RulesFact['builtIn'][number]
-type BuiltInName = BuiltIn['chain']
 
-/** One pass over the lines that iptables-save prints. */
 export function summarizeRules(
-  lines: Iterable<string>,
+  tables: WholeTables,
   backEnd: RulesFact['backEnd'],
   family: RulesFact['family'],
 ): RulesFact {
   const kubeChains: string[] = []
   const others = new Set<string>()
-  const builtIn = new Map<string, { chain: BuiltInName; policy: string; rules: string[] }>()
+  const builtIn: BuiltIn[] = []
   let serviceChains = 0
-  let table = ''
-  for (const line of lines) {
-    if (line.startsWith('*')) table = line.slice(1).trim()
-    else if (line.startsWith(':')) {
-      const [chain = '', policy = ''] = line.slice(1).split(' ')
+  for (const [table, chains] of tables)
+    for (const [chain, { policy = '-', rules }] of chains) {
       if (SERVICE_CHAIN.test(chain)) serviceChains++
       else if (chain.startsWith('KUBE-') && !chain.startsWith('KUBE-ROUTER') && !chain.startsWith('KUBE-NWPLCY')) {
         if (kubeChains.length < MAX_KUBE_CHAINS) kubeChains.push(`${table} ${chain}`.slice(0, MAX_NAME_LENGTH))
-      } else if (table === 'filter') {
-        if (isBuiltIn(chain)) builtIn.set(chain, { chain, policy: policy.slice(0, 20), rules: [] })
-        else if (others.size < MAX_OTHER_CHAINS) others.add(prefixOf(chain))
-      }
-    } else if (table === 'filter' && line.startsWith('-A ')) {
-      const space = line.indexOf(' ', 3)
-      const chain = builtIn.get(line.slice(3, space < 0 ? undefined : space))
-      if (chain !== undefined && chain.rules.length < MAX_RULES && space > 0)
-        chain.rules.push(line.slice(space + 1, space + 1 + MAX_RULE_LENGTH).trimEnd())
+      } else if (table === 'filter' && isBuiltIn(chain)) {
+        const kept = rules.slice(0, MAX_RULES).map((rule) => rule.slice(0, MAX_RULE_LENGTH).trimEnd())
+        builtIn.push({ chain, policy: policy.slice(0, 20), rules: kept })
+      } else if (table === 'filter' && others.size < MAX_OTHER_CHAINS) others.add(prefixOf(chain))
     }
-  }
-  return { backEnd, family, kubeChains, serviceChains, otherChains: [...others], builtIn: [...builtIn.values()] }
+  return { backEnd, family, kubeChains, serviceChains, otherChains: [...others], builtIn }
 }
 
-const isBuiltIn = (chain: string): chain is BuiltInName => BUILT_IN.test(chain)
+const isBuiltIn = (chain: string): chain is BuiltIn['chain'] => BUILT_IN.test(chain)
 
 /** `cali` of `cali-FORWARD`, `DOCKER` of `DOCKER-USER`; network plug-ins have many chains with one prefix. */
 function prefixOf(chain: string): string {

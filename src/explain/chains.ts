@@ -4,7 +4,8 @@
  */
 import { FALSE } from './judgement.ts'
 import { judgeRule, type RuleJudgement } from './rule-judgement.ts'
-import { type ParsedRule, type RuleChain, rulesOf } from './rules.ts'
+import type { WholeChain } from '../iptables/whole-tables.ts'
+import { type ParsedRule, rulesOf } from './rules.ts'
 import { assumed, type Ended, type PacketState, type Prediction, times, withCondition, withStep } from './state.ts'
 import { applyTarget } from './targets.ts'
 import type { Hook, PathStep, StepEffect } from './types.ts'
@@ -45,9 +46,9 @@ class TableWalk {
   readonly #prediction: Prediction
   readonly #table: string
   readonly #hook: Hook
-  readonly #chains: ReadonlyMap<string, RuleChain>
+  readonly #chains: ReadonlyMap<string, WholeChain>
 
-  constructor(prediction: Prediction, table: string, hook: Hook, chains: ReadonlyMap<string, RuleChain>) {
+  constructor(prediction: Prediction, table: string, hook: Hook, chains: ReadonlyMap<string, WholeChain>) {
     this.#prediction = prediction
     this.#table = table
     this.#hook = hook
@@ -55,7 +56,7 @@ class TableWalk {
   }
 
   /** The packets that return from the chain. */
-  chain(chain: RuleChain, state: PacketState, depth: number): readonly PacketState[] {
+  chain(chain: WholeChain, state: PacketState, depth: number): readonly PacketState[] {
     const returned: PacketState[] = []
     let live: readonly PacketState[] = [state]
     for (const rule of rulesOf(chain)) {
@@ -78,7 +79,7 @@ class TableWalk {
 
   /** The packets for which the chain goes on after a rule that matches, or may match. */
   #matched(
-    chain: RuleChain,
+    chain: WholeChain,
     rule: ParsedRule,
     state: PacketState,
     { judgement, sets }: RuleJudgement,

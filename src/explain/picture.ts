@@ -3,15 +3,15 @@
  * at once (a route for every address, the real servers of every virtual server) is asked for by a prediction: it returns its
  * questions, and is made again with the answers.
  */
+import type { WholeTables } from '../iptables/whole-tables.ts'
 import type { RealServer, VirtualServerFields, VirtualServerKey } from '../ipvs/types.ts'
 import type { IpFamily } from '../values/protocol.ts'
-import type { RuleTables } from './rules.ts'
 import type { PacketSet } from './sets.ts'
 import type { RouteDecision } from './types.ts'
 
 export interface KernelPicture {
   /** Rules of the back end of iptables that the node uses; absent for a family whose rules cannot be read. */
-  readonly rules: { readonly [family in IpFamily]?: RuleTables }
+  readonly rules: { readonly [family in IpFamily]?: WholeTables }
   /** Sets by name. A set that rules name and that is not here cannot be judged. */
   readonly sets: ReadonlyMap<string, PacketSet>
   /** Without their real servers. */

@@ -8,21 +8,12 @@ import { CodedError } from '../values/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { NftRule } from '../nftables/rule.ts'
 import { textOf } from './read-rules.ts'
-import { parsePolicies, parsePrinted, parseShown, type SavedTable } from './save-text.ts'
+import { parsePrinted, parseShown, type SavedTable } from './save-text.ts'
 import type { IptablesPrograms, NftAccess } from './types.ts'
-
-/** One chain, also a built-in one. */
-export interface WholeChain {
-  /** Without `-A CHAIN `. */
-  readonly rules: readonly string[]
-  /** ACCEPT or DROP of a built-in chain; undefined for all others. */
-  readonly policy: string | undefined
-}
-
-export type WholeTable = ReadonlyMap<string, WholeChain>
+import { type WholeChain, type WholeTable, type WholeTables, wholeTables } from './whole-tables.ts'
 
 export interface AllRules {
-  readonly tables: ReadonlyMap<string, WholeTable>
+  readonly tables: WholeTables
   /** Tables that iptables-save does not print. */
   readonly unprinted: readonly string[]
   /** Rules that iptables does not print, or not as they are; a few at most. */
@@ -44,17 +35,17 @@ export async function readAllRules(
   nft: NftAccess | undefined,
   signal: AbortSignal,
 ): Promise<AllRules> {
-  if (nft === undefined) return { tables: tablesOf(await programs.save(family, signal)), unprinted: [], foreign: [] }
+  if (nft === undefined) return { tables: wholeTables(await programs.save(family, signal)), unprinted: [], foreign: [] }
   const tables = new Map<string, WholeTable>()
   const unprinted: string[] = []
   const foreign: NftRule[] = []
   const whole = await attempt(() => programs.save(family, signal), signal)
-  const printed = whole === undefined ? undefined : tablesOf(whole)
+  const printed = whole === undefined ? undefined : wholeTables(whole)
   const hidden: readonly string[] = whole === undefined ? IPTABLES_TABLES : parsePrinted(whole).unprinted
   for (const name of IPTABLES_TABLES) {
     if (printed?.has(name) !== true && !hidden.includes(name)) continue
     const print = async (): Promise<WholeTable | undefined> =>
-      attempt(async () => tablesOf(await nft.saveTable(family, name, signal)).get(name), signal)
+      attempt(async () => wholeTables(await nft.saveTable(family, name, signal)).get(name), signal)
     // A table that the program names as one that it cannot print is not printed alone either.
     const first = printed?.get(name) ?? (printed === undefined ? await print() : undefined)
     const { table, inexact } = await readTable({ family, name, nft, first, print }, signal)
@@ -68,17 +59,6 @@ export async function readAllRules(
     }
   }
   return { tables, unprinted, foreign }
-}
-
-/** The tables of a text, without those that it leaves out. */
-function tablesOf(text: string): ReadonlyMap<string, WholeTable> {
-  const policies = parsePolicies(text)
-  return new Map(
-    Array.from(parsePrinted(text).tables, ([table, chains]) => [
-      table,
-      new Map(Array.from(chains, ([name, rules]) => [name, { rules, policy: policies.get(`${table} ${name}`) }])),
-    ]),
-  )
 }
 
 /** undefined: the program could not do it. */
@@ -161,7 +141,7 @@ async function readUnprinted(
   const chains = new Map<string, WholeChain>()
   for (const { name: chain, isBase, policy } of all) {
     const rules = shown.get(chain) ?? (await nft.rules({ family, table: name, chain }, signal)).map(textOf)
-    chains.set(chain, { rules, policy: isBase ? policy.toUpperCase() : undefined })
+    chains.set(chain, { name: chain, rules, policy: isBase ? policy.toUpperCase() : undefined })
   }
   return chains
 }

@@ -5,6 +5,7 @@ import { FIRST_WAIT_MS, MAX_MOVES, MOVES_WITHIN_MS } from '../iptables/jump-orde
 import type { ChainLayout, JumpPlace } from '../iptables/layout.ts'
 import { portsTaken } from '../iptables/rival-rules.ts'
 import type { RivalRule } from '../iptables/types.ts'
+import { type AllRules, readAllRules } from '../iptables/read-all-rules.ts'
 import { type ReadRules, readRules, unprintableText } from '../iptables/read-rules.ts'
 import type { IptablesTableOptions } from '../iptables/table.ts'
 import type { NftAccess } from '../iptables/types.ts'
@@ -61,6 +62,11 @@ export function readRulesOf(
   signal: AbortSignal,
 ): Promise<ReadRules> {
   return readRules({ family, programs: iptables, nft: nftAccessOf(iptables) }, layout, signal)
+}
+
+/** Every rule of a family, also those of other programs. Rejects with a CodedError when nothing can be read. */
+export function allRulesOf(iptables: HostIptables, family: IpFamily, signal: AbortSignal): Promise<AllRules> {
+  return readAllRules(family, iptables, nftAccessOf(iptables), signal)
 }
 
 /** undefined: legacy has no such tables. */

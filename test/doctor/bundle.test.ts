@@ -12,6 +12,7 @@ import { collectFacts } from '../../src/doctor/collect.ts'
 import { readBundle, writeBundle } from '../../src/doctor/bundle.ts'
 import { diagnose } from '../../src/doctor/diagnose.ts'
 import { FACTS, type NodeFacts } from '../../src/doctor/facts.ts'
+import { wholeTables } from '../../src/iptables/whole-tables.ts'
 import { summarizeRules } from '../../src/doctor/rules-summary.ts'
 import { defaultConfiguration } from '../../src/config/load.ts'
 import { CodedError } from '../../src/values/errors.ts'
@@ -250,7 +251,7 @@ COMMIT
 -A FORWARD -m comment --comment "${'x'.repeat(500)}" -j DROP
 -A KUBE-FORWARD -j ACCEPT
 ${'-A INPUT -j ACCEPT\n'.repeat(500)}COMMIT`
-  const facts = summarizeRules(saved.split('\n'), 'nft', 'IPv4')
+  const facts = summarizeRules(wholeTables(saved), 'nft', 'IPv4')
   assert.deepEqual(facts.kubeChains, ['nat KUBE-SERVICES', 'filter KUBE-FORWARD'])
   assert.equal(facts.serviceChains, 2)
   assert.deepEqual(facts.otherChains, ['cali', 'KUBE-ROUTER'])

@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { parseRule, parseTables, rulesOf } from '../../src/explain/rules.ts'
+import { parseRule, rulesOf } from '../../src/explain/rules.ts'
+import { wholeTables } from '../../src/iptables/whole-tables.ts'
 import { quoteWord } from '../../src/iptables/rule-text.ts'
 
 const TEXT = [
@@ -21,7 +22,7 @@ const TEXT = [
 ].join('\n')
 
 test('tables have their chains, policies and rules', () => {
-  const tables = parseTables(TEXT)
+  const tables = wholeTables(TEXT)
   const filter = tables.get('filter')
   assert.deepEqual(
     Array.from(filter?.values() ?? [], ({ name, policy, rules }) => [name, policy, rules.length]),
@@ -41,7 +42,7 @@ test('tables have their chains, policies and rules', () => {
 })
 
 test('a table that was cut off is no table', () => {
-  assert.throws(() => parseTables('*filter\n:INPUT ACCEPT [0:0]\n'), { code: 'iptables-save-truncated' })
+  assert.throws(() => wholeTables('*filter\n:INPUT ACCEPT [0:0]\n'), { code: 'iptables-save-truncated' })
 })
 
 test('options belong to their match or to the target', () => {
@@ -92,7 +93,7 @@ test('any text is read without an error, and no rule is lost', () => {
       ),
       (lines) => {
         const rules = lines.map((line) => `-A INPUT ${line}`)
-        const tables = parseTables(['*filter', ':INPUT ACCEPT [0:0]', ...rules, 'COMMIT', ''].join('\n'))
+        const tables = wholeTables(['*filter', ':INPUT ACCEPT [0:0]', ...rules, 'COMMIT', ''].join('\n'))
         const input = tables.get('filter')?.get('INPUT')
         assert.equal(input?.rules.length, rules.length)
         if (input !== undefined) assert.equal(rulesOf(input).length, rules.length)

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import type { KernelPicture, RouteAnswer, RouteQuestion } from '../../src/explain/picture.ts'
 import { predictPath } from '../../src/explain/predict.ts'
-import { parseTables } from '../../src/explain/rules.ts'
+import { wholeTables } from '../../src/iptables/whole-tables.ts'
 import { PacketSet } from '../../src/explain/sets.ts'
 import type { Packet, PacketPath } from '../../src/explain/types.ts'
 import type { SetType } from '../../src/ipset/catalogue.ts'
@@ -37,7 +37,7 @@ export function worldOf({ rules = '', sets = '', servers = '', addresses = '', m
   const { virtualServers, realServers } = parseServers(servers)
   const virtualIps = new Set(Array.from(addresses.matchAll(/^([\d.]+)\/\d+$/gm), ([, address = '']) => address))
   const picture: KernelPicture = {
-    rules: { IPv4: parseTables(rules), IPv6: new Map() },
+    rules: { IPv4: wholeTables(rules), IPv6: new Map() },
     sets: parseSets(sets),
     virtualServers,
     fwmarks: new Set(),

@@ -113,7 +113,7 @@ describe('readAllRules', () => {
       const all = await read({ saves, rules: [JUMP, FOREIGN], shown })
       assert.deepEqual(input(all), ['-m comment --comment x -j KUBE-X', '-m nft --handle 7 -j DROP'])
       const chains = all.tables.get('filter')
-      assert.deepEqual(chains?.get('KUBE-X'), { rules: ['-p tcp -j DROP'], policy: undefined })
+      assert.deepEqual(chains?.get('KUBE-X'), { name: 'KUBE-X', rules: ['-p tcp -j DROP'], policy: undefined })
       assert.equal(chains?.get('INPUT')?.policy, 'DROP')
       assert.deepEqual(all.unprinted, ['filter'])
       assert.equal(all.tables.get('nat')?.size, 1)

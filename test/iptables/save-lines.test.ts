@@ -5,6 +5,7 @@ import fc from 'fast-check'
 import { summarizeRules } from '../../src/doctor/rules-summary.ts'
 import { saveLines } from '../../src/iptables/save-lines.ts'
 import { foreignReferences, itemsOf, parsePolicies, parseSave, parseShown } from '../../src/iptables/save-text.ts'
+import { wholeTables } from '../../src/iptables/whole-tables.ts'
 import { IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import { endpointCounters } from '../../src/traffic/rule-counters.ts'
 
@@ -96,7 +97,7 @@ test('no reader takes the lines of a comment for chains, rules, tables, policies
     ['X', [`${HOSTILE} -j Y`]],
   ])
   assert.deepEqual(endpointCounters(TEXT), [])
-  const summary = summarizeRules(saveLines(TEXT), 'nft', 'IPv4')
+  const summary = summarizeRules(wholeTables(TEXT), 'nft', 'IPv4')
   assert.deepEqual(
     [summary.kubeChains, summary.serviceChains, summary.builtIn.map(({ chain, policy }) => `${chain} ${policy}`)],
     [['nat KUBE-SERVICES'], 0, ['FORWARD DROP']],

@@ -15,22 +15,20 @@ import type {
   RouteQuestion,
 } from '../../explain/picture.ts'
 import { predictPath } from '../../explain/predict.ts'
-import { type RuleTables, ruleTables } from '../../explain/rules.ts'
 import { PacketSet } from '../../explain/sets.ts'
 import type { Packet, PacketPath, RouteDecision } from '../../explain/types.ts'
 import { CATALOGUE } from '../../ipset/catalogue.ts'
 import { isBesideIptables, listNftBaseChains } from '../../nftables/chains.ts'
-import { readAllRules } from '../../iptables/read-all-rules.ts'
+import type { WholeTables } from '../../iptables/whole-tables.ts'
 import { type RealServer, type VirtualServerFields, type VirtualServerKey, virtualServerKey } from '../../ipvs/types.ts'
 import { KernelError } from '../../netlink/errors.ts'
 import { RTN_LOCAL, RTN_UNICAST } from '../../netlink/route-codec.ts'
 import type { RtnetlinkConnection } from '../../netlink/rtnetlink.ts'
-import type { HostIptables } from '../../node/iptables-programs.ts'
 import { CodedError, errorText } from '../../values/errors.ts'
 import { isLinkLocal, isLoopback } from '../../values/address.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
-import { nftAccessOf } from '../nft-access.ts'
+import { allRulesOf } from '../nft-access.ts'
 import type { Look } from './look.ts'
 
 /** More rounds of questions than any path needs: each follows what the round before has found. */
@@ -145,13 +143,13 @@ function refused(error: string): RouteAnswer {
 }
 
 async function readRules(look: Look, signal: AbortSignal): Promise<Pick<KernelPicture, 'rules' | 'limits'>> {
-  const rules: Partial<Record<IpFamily, RuleTables>> = {}
+  const rules: { [family in IpFamily]?: WholeTables } = {}
   const limits: string[] = []
   try {
     const iptables = await look.iptables(signal)
     for (const family of look.families) {
       const { [family]: reason } = iptables.choice.unusable
-      if (reason === undefined) rules[family] = await readRuleTables(iptables, family, signal)
+      if (reason === undefined) rules[family] = (await allRulesOf(iptables, family, signal)).tables
       else limits.push(`the rules of ${family} cannot be read: ${reason}`)
     }
     limits.push(...(await rulesOfOtherBackEnd(look, signal)))
@@ -160,11 +158,6 @@ async function readRules(look: Look, signal: AbortSignal): Promise<Pick<KernelPi
     limits.push(`the rules of iptables cannot be read: ${error.message}`)
   }
   return { rules, limits: [...limits, ...(await otherRules(signal))] }
-}
-
-/** Rejects with a CodedError when nothing of them can be read. */
-async function readRuleTables(iptables: HostIptables, family: IpFamily, signal: AbortSignal): Promise<RuleTables> {
-  return ruleTables((await readAllRules(family, iptables, nftAccessOf(iptables), signal)).tables)
 }
 
 /** Packets pass the rules of both back ends of iptables. */
@@ -176,7 +169,7 @@ async function rulesOfOtherBackEnd(look: Look, signal: AbortSignal): Promise<rea
     let rules = 0
     for (const family of look.families)
       if (programs[family] !== undefined)
-        for (const chains of (await readRuleTables(other, family, signal)).values())
+        for (const chains of (await allRulesOf(other, family, signal)).tables.values())
           for (const chain of chains.values()) rules += chain.rules.length
     return rules === 0 ? [] : [`${rules} rules of iptables-${mode} also see packets, and are not judged`]
   } catch (error) {
