@@ -8,12 +8,9 @@ import { StaleFlows, type StaleFlowsOptions } from '../../conntrack/stale-flows.
 import { drainingRealServers, sameVirtualServer } from '../../ipvs/diff.ts'
 import { Drains } from '../../ipvs/drains.ts'
 import { acceptStarting, SlowStarts } from '../../ipvs/slow-starts.ts'
-import { schedulerFlags, schedulerWeights } from '../../ipvs/scheduler.ts'
 import type { VirtualServerTable } from '../../ipvs/table.ts'
-import { FLAG_PERSISTENT, type RealServer, type VirtualServer, type VirtualServerOperation } from '../../ipvs/types.ts'
-import { weightsOf } from '../../service/service-port.ts'
+import type { VirtualServer, VirtualServerOperation } from '../../ipvs/types.ts'
 import { type AddressFrontend, type Frontend, type FrontendKey, hasAddress } from '../../service/frontends.ts'
-import { DEFAULT_WEIGHT, isGradual, slowStartFactor, usesWeights } from '../../service/weights.ts'
 import type { Dataplane, DataplanePass } from '../../sync/loop.ts'
 import type { PlanRow } from '../../sync/plan.ts'
 import { type PassReport, type Reconciled, Reconciler, reconciled } from '../../sync/reconciler.ts'
@@ -26,6 +23,7 @@ import { SlowStartSteps } from './slow-start-steps.ts'
 import type { ChosenSchedulers } from './chosen-schedulers.ts'
 import { type IpvsTables, listTables } from './tables.ts'
 import { VirtualAddresses } from './virtual-addresses.ts'
+import { renderVirtualServer, slowStartOf } from './virtual-server-render.ts'
 import type { ListedTable } from '../table-health.ts'
 import type { Wanted } from '../../explain/wanted.ts'
 import type { Clock } from '../../values/clock.ts'
@@ -296,49 +294,3 @@ export class IpvsDataplane implements Dataplane {
 function ownerOf({ servicePort: { service } }: AddressFrontend): string {
   return `${service.namespace}/${service.name}`
 }
-
-/** How long new endpoints of a frontend start, in milliseconds; undefined: its Service or the scheduler in force knows no slow start. */
-function slowStartOf({ servicePort }: AddressFrontend, scheduler: string): number | undefined {
-  return isGradual(scheduler) ? servicePort.choices.slowStartMs : undefined
-}
-
-/**
- * The virtual server of one frontend, with the full weight of each real server. Its real servers are the endpoints that this node may use, already in the order of
- * compareRealServers. Every field is compared with what the kernel lists, so it has the value that the kernel returns after the
- * write. A scheduler that is not the chosen one has its own flags.
- */
-function renderVirtualServer(frontend: AddressFrontend, scheduler: string): VirtualServer {
-  const { address, port, selection, servicePort } = frontend
-  const { family, protocol, service, choices } = servicePort
-  const { affinityTimeoutSeconds: timeoutSeconds } = service
-  const isChosen = choices.scheduler === undefined || choices.scheduler.name === scheduler
-  const prefixLength = (timeoutSeconds > 0 && choices.affinityPrefixLength?.[family]) || FULL_LENGTH[family]
-  const upperThreshold = choices.maxConnections ?? 0
-  const chosen = usesWeights(scheduler) ? weightsOf(servicePort, selection) : undefined
-  const weights = chosen && schedulerWeights(scheduler, chosen)
-  const factor = slowStartOf(frontend, scheduler) === undefined ? 1 : slowStartFactor(choices.weights)
-  return {
-    family,
-    address,
-    port,
-    protocol,
-    scheduler,
-    flags:
-      schedulerFlags(scheduler, isChosen ? choices.hashFlags : undefined) | (timeoutSeconds > 0 ? FLAG_PERSISTENT : 0),
-    timeoutSeconds,
-    netmask: family === 'IPv4' ? (-1 << (32 - prefixLength)) >>> 0 : prefixLength,
-    persistenceEngine: '',
-    realServers: selection.endpoints.map((endpoint, index) =>
-      renderRealServer(endpoint, factor * (weights?.[index] ?? DEFAULT_WEIGHT), upperThreshold),
-    ),
-  }
-}
-
-const FULL_LENGTH: Readonly<Record<IpFamily, number>> = { IPv4: 32, IPv6: 128 }
-
-/** With the lower threshold 0 the kernel uses three quarters of the upper one (ip_vs_unbind_dest). */
-function renderRealServer({ address, port }: RealServerAddress, weight: number, upperThreshold: number): RealServer {
-  return { address, port, weight, forwarding: 'masquerade', upperThreshold, lowerThreshold: 0 }
-}
-
-type RealServerAddress = Pick<RealServer, 'address' | 'port'>

@@ -4,26 +4,15 @@
  * removed only after the last entry of the set.
  */
 import type { Wanted } from '../../../explain/wanted.ts'
-import { countEntries, type SetAuditOptions } from '../../../ipset/audit.ts'
+import type { SetAuditOptions } from '../../../ipset/audit.ts'
 import { CATALOGUE, type SetName } from '../../../ipset/catalogue.ts'
-import { entryOf, hairpinEntries } from '../../../ipset/render.ts'
 import { isOfKind, parametersOf } from '../../../ipset/diff.ts'
-import {
-  entryKey,
-  type SetEntry,
-  type SetEntryKey,
-  type SetEntryOperation,
-  type SetOperation,
-  type SetParameters,
-  setOfKey,
-} from '../../../ipset/types.ts'
-import { WantedEntries } from '../../../ipset/wanted-entries.ts'
+import { entryKey, type SetOperation, type SetParameters } from '../../../ipset/types.ts'
 import type { IptablesTable } from '../../../iptables/table.ts'
 import { type IptablesItem, type IptablesOperation, OPTIONAL_MATCHES } from '../../../iptables/types.ts'
 import type { CountedConnection, SetSize } from '../../../metrics/sources.ts'
 import type { IptablesChoice } from '../../../node/iptables-choice.ts'
 import type { AddressFrontend, FrontendKey } from '../../../service/frontends.ts'
-import { membershipsOf } from '../../../service/policy.ts'
 import { type PassReport, type Reconciled, reconciled, type Stage } from '../../../sync/reconciler.ts'
 import { TableSync } from '../../../sync/table-sync.ts'
 import type { MissingFeature } from '../../../values/errors.ts'
@@ -42,6 +31,7 @@ import type {
 } from '../firewall.ts'
 import { type RuleSettings, WantedRules } from './rules/wanted-rules.ts'
 import { Admission, RULES_WAIT_MS } from './admission.ts'
+import { FirewallEntries } from './entries.ts'
 import { type FirewallTables, type FirewallTablesOptions, listTables } from './tables.ts'
 
 /** The kernel as this firewall uses it. */
@@ -69,13 +59,10 @@ const THOROUGH_ROUNDS = 10
 export class IptablesFirewall implements Firewall {
   readonly #options: IptablesFirewallOptions
   readonly #sets: TableSync<SetParameters, SetOperation>
-  readonly #entries: TableSync<SetEntry, SetEntryOperation>
+  readonly #entries: FirewallEntries
   readonly #chains: readonly IptablesTable[]
   readonly #loops: RuleLoops<IptablesItem, IptablesOperation>
   readonly #rules: WantedRules
-  readonly #wanted = new WantedEntries()
-  /** Entries by set that are no longer wanted and not removed yet: the rules of the set stay until then. */
-  readonly #leaving = new Map<SetName, Set<SetEntryKey>>()
   readonly #admission: Admission
   readonly #abort = new AbortController()
   /** A look at the back end of iptables that is not in use. */
@@ -94,7 +81,12 @@ export class IptablesFirewall implements Firewall {
       rules: { onRead: foreignRulesReporter(problems), serves: options.serves, now },
     })
     this.#sets = new TableSync(tables.sets)
-    this.#entries = new TableSync(tables.entries, { onExamined: (key) => this.#entryExamined(key) })
+    this.#entries = new FirewallEntries({
+      io: tables.entries,
+      nodeName: options.nodeName,
+      onExamined: (set) => this.#admission.examined(set),
+      onSize: (set, size) => this.#rules.setSize(set, size),
+    })
     this.#chains = tables.chains
     this.#loops = new RuleLoops(tables.chains, {
       now,
@@ -109,8 +101,8 @@ export class IptablesFirewall implements Firewall {
         const waited = `${RULES_WAIT_MS / 1000}s`
         log.warn('Rules are still missing; adding virtual servers without them', { ipFamily, waited })
       },
-      entriesOf: (key) => this.#wanted.samplesOf(key),
-      has: (entry) => this.#entries.live(entryKey(entry)) !== undefined,
+      entriesOf: (key) => this.#entries.samplesOf(key),
+      has: (entry) => this.#entries.has(entry),
     })
     this.#loops.keepOthers()
     for (const set of CATALOGUE) if (families.includes(set.family)) this.#sets.want(set.name, parametersOf(set))
@@ -129,18 +121,7 @@ export class IptablesFirewall implements Firewall {
   frontend(key: FrontendKey, frontend: AddressFrontend | undefined): void {
     this.#rules.frontend(key, frontend)
     this.#admission.restrict(key, frontend?.firewall !== undefined)
-    // Mapped, because a copy has no room for more (see `present` in src/values/lists.ts).
-    const entries = frontend === undefined ? [] : membershipsOf(frontend).map(entryOf)
-    const hairpins = frontend && hairpinEntries(frontend, this.#options.nodeName)
-    const changed = new Set<SetName>()
-    for (const change of this.#wanted.set(key, entries, hairpins)) {
-      const set = setOfKey(change.key)
-      if (change.entry === undefined && this.#entries.live(change.key) !== undefined) this.#leave(set, change.key)
-      else this.#leaving.get(set)?.delete(change.key)
-      this.#entries.want(change.key, change.entry)
-      changed.add(set)
-    }
-    for (const set of changed) this.#resize(set)
+    this.#entries.frontend(key, frontend)
   }
 
   node({ podCidrs, virtualAddresses }: Partial<FirewallNode>): void {
@@ -153,7 +134,7 @@ export class IptablesFirewall implements Firewall {
       reconciled(this.#sets),
       // Rules only need the sets, not their entries: their processes run while entries are written.
       () => this.#startRules(),
-      reconciled(this.#entries),
+      reconciled(this.#entries.sync),
       () => {
         if (this.#admission.takeChanged()) onMayAdd()
       },
@@ -181,11 +162,15 @@ export class IptablesFirewall implements Firewall {
 
   plan(): readonly Reconciled[] {
     this.#renderRules()
-    return [reconciled(this.#sets), reconciled(this.#entries), ...this.#loops.all.map(({ sync }) => reconciled(sync))]
+    return [
+      reconciled(this.#sets),
+      reconciled(this.#entries.sync),
+      ...this.#loops.all.map(({ sync }) => reconciled(sync)),
+    ]
   }
 
   *wanted(neededBy: FrontendKey): Generator<Wanted, void, void> {
-    for (const item of this.#wanted.of(neededBy)) yield { table: 'set-entries', key: entryKey(item), neededBy, item }
+    for (const item of this.#entries.of(neededBy)) yield { table: 'set-entries', key: entryKey(item), neededBy, item }
   }
 
   get parts(): readonly PendingPart[] {
@@ -195,7 +180,7 @@ export class IptablesFirewall implements Firewall {
   get sources(): FirewallSources {
     const { kernel } = this.#options
     return {
-      tables: listTables(this.#sets, this.#entries, this.#loops.all, kernel.families),
+      tables: listTables(this.#sets, this.#entries.sync, this.#loops.all, kernel.families),
       connections: () => kernel.connections(),
       sizes: () => this.#sizes(),
     }
@@ -217,7 +202,7 @@ export class IptablesFirewall implements Firewall {
   /** Sets, and the rules of legacy iptables. */
   audits(tools: AuditTools): readonly FirewallAudit[] {
     const { kernel } = this.#options
-    const [sets, entries] = [this.#sets, this.#entries]
+    const [sets, entries] = [this.#sets, this.#entries.sync]
     let rounds = 0
     return [
       {
@@ -263,7 +248,7 @@ export class IptablesFirewall implements Firewall {
   /** The sets were written: rules may be written. Cheap when no rule has to change. */
   #startRules(): void {
     if (!this.#sets.isKnown) return
-    if (!this.#started) this.#findLeavingEntries()
+    if (!this.#started) this.#entries.findLeaving()
     for (const set of CATALOGUE)
       if (this.#options.kernel.families.includes(set.family))
         this.#rules.setUsable(set.name, isOfKind(set, this.#sets.live(set.name)))
@@ -275,35 +260,7 @@ export class IptablesFirewall implements Firewall {
   /** A set is missing or has another type: it and its entries are read again. */
   #doubtSet(name: SetName): void {
     this.#sets.doubt([name])
-    const ofSet = (key: SetEntryKey): boolean => setOfKey(key) === name
-    this.#entries.doubt([...this.#entries.desiredKeys()].filter(ofSet))
-  }
-
-  /** Finds entries that an earlier process left and that nothing wants. */
-  #findLeavingEntries(): void {
-    for (const [key, { set }] of this.#entries.liveEntries()) {
-      if (this.#entries.desired(key) !== undefined) continue
-      this.#leave(set, key)
-      this.#resize(set)
-    }
-  }
-
-  #leave(set: SetName, key: SetEntryKey): void {
-    const leaving = this.#leaving.get(set)
-    if (leaving === undefined) this.#leaving.set(set, new Set([key]))
-    else leaving.add(key)
-  }
-
-  #resize(set: SetName): void {
-    this.#rules.setSize(set, this.#wanted.size(set) + (this.#leaving.get(set)?.size ?? 0))
-  }
-
-  #entryExamined(key: SetEntryKey): void {
-    const set = setOfKey(key)
-    this.#admission.examined(set)
-    const leaving = this.#leaving.get(set)
-    if (leaving === undefined || leaving.size === 0 || this.#entries.live(key) !== undefined) return
-    if (leaving.delete(key)) this.#resize(set)
+    this.#entries.doubt(name)
   }
 
   #rulesPassed(report: PassReport, durationMs: number, loop: Loop): void {
@@ -323,7 +280,7 @@ export class IptablesFirewall implements Firewall {
   }
 
   #sizes(): readonly SetSize[] {
-    return Array.from(countEntries(this.#entries), ([name, entries]) => {
+    return Array.from(this.#entries.count(), ([name, entries]) => {
       const parameters = this.#sets.live(name)
       const ports = (parameters?.lastPort ?? 0) - (parameters?.firstPort ?? 0) + 1
       return { name, entries, maxEntries: parameters?.maxElements || ports }
