@@ -67,13 +67,12 @@ export function membershipsOf(frontend: AddressFrontend): readonly Membership[] 
   const { address, port, roles, selection, servicePort, firewall } = frontend
   const { family, protocol, service, acceptsHealthChecks } = servicePort
   const found: Membership[] = []
-  const put = (role: Role, second?: string): void => {
-    found.push({ role, family, address, port, protocol, ...(second === undefined ? {} : { second }) })
-  }
+  const here = { family, address, port, protocol }
+  const put = (role: Role): void => void found.push({ role, family, address, port, protocol })
   const local = selection.policy === 'Local'
   if (roles.includes('LoadBalancerVip')) {
-    if (firewall?.allowsNode === true) put('source-address', address)
-    for (const range of firewall?.ranges ?? []) put('source-range', formatCidr(range))
+    if (firewall?.allowsNode === true) found.push({ role: 'source-address', ...here, second: address })
+    for (const range of firewall?.ranges ?? []) found.push({ role: 'source-range', ...here, second: formatCidr(range) })
     if (firewall !== undefined) put('restricted')
     if (local) put('load-balancer-local')
     put('load-balancer')
