@@ -1,6 +1,6 @@
 /** What a firewall of ipsets and iptables left in the kernel beside its rules, which are among those of all modes: the sets. */
 import { type SetRole, setName } from '../../../ipset/catalogue.ts'
-import type { IpsetConnection } from '../../../ipset/connection.ts'
+import type { SetRequests } from '../../../ipset/connection.ts'
 import { EntryTable, SetTable } from '../../../ipset/tables.ts'
 import { isModuleThere } from '../../../node/host.ts'
 import { type FrontendKey, parseFrontendKey } from '../../../service/frontends.ts'
@@ -21,11 +21,11 @@ const NODE_PORTS: Readonly<Record<Protocol, SetRole>> = {
 }
 
 export class SetRemains implements FirewallRemains {
-  readonly #ipset: IpsetConnection
+  readonly #ipset: SetRequests & { close(): void }
   readonly #sets: SetTable
   readonly #entries: EntryTable
 
-  constructor(ipset: IpsetConnection, families: readonly IpFamily[]) {
+  constructor(ipset: SetRequests & { close(): void }, families: readonly IpFamily[]) {
     this.#ipset = ipset
     this.#sets = new SetTable(ipset, families)
     this.#entries = new EntryTable(ipset, { families, ...NO_HOOKS })
