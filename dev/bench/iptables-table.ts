@@ -4,20 +4,15 @@
  * is; iptables-save would read everything.
  */
 import { openNetfilter } from '../../native/open.ts'
+import { encodeListRules } from '../../src/nftables/rules.ts'
 import { chainHash, endpointChain, serviceChain } from '../../src/modes/iptables/chains/chain-names.ts'
 import { MessageBatch } from '../../src/netlink/batch.ts'
-import { NLM_F_DUMP } from '../../src/netlink/constants.ts'
 import { KernelError } from '../../src/netlink/errors.ts'
 import type { ReceivedMessage } from '../../src/netlink/message.ts'
-import { beginNetfilter, NFNL_SUBSYS } from '../../src/netlink/nfnetlink-codec.ts'
 import { type Expected, sameSet, type SeenTable } from './table-view.ts'
 
 /** The chain whose rules lead to the chains of Services. */
 const SERVICES_CHAIN = 'KUBE-SERVICES'
-/** From linux/netfilter/nf_tables.h. */
-const NFT_MSG_GETRULE = 7
-const NFTA_RULE_TABLE = 1
-const NFTA_RULE_CHAIN = 2
 
 export class IptablesTable implements SeenTable {
   readonly #netlink = openNetfilter({ timeoutMs: 60_000 })
@@ -62,10 +57,7 @@ export class IptablesTable implements SeenTable {
   /** Names with this prefix in the rules of a chain, in the order of the rules; empty when the chain does not exist. */
   async #namesInRules(chain: string, prefix: string): Promise<Set<string>> {
     const request = new MessageBatch(512)
-    beginNetfilter(request, NFNL_SUBSYS.NFTABLES, NFT_MSG_GETRULE, NLM_F_DUMP, 'NFT_MSG_GETRULE', 'IPv4')
-    request.string(NFTA_RULE_TABLE, 'nat')
-    request.string(NFTA_RULE_CHAIN, chain)
-    request.end()
+    encodeListRules(request, { family: 'IPv4', table: 'nat', chain })
     try {
       return new Set((await this.#netlink.dump(request, (message) => namesIn(textOf(message), prefix))).flat())
     } catch (error) {

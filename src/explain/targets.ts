@@ -1,6 +1,6 @@
 /** What targets of rules do to a packet. A target that only notes something (LOG, a counter) changes nothing about its path. */
 import { parseAddress } from '../values/address.ts'
-import type { RuleOption, RuleTarget } from '../iptables/rule-parts.ts'
+import { type RuleOption, type RuleTarget, TARGETS_WITHOUT_EFFECT } from '../iptables/rule-parts.ts'
 import type { PacketState, Prediction } from './state.ts'
 import type { StepEffect } from './types.ts'
 
@@ -16,38 +16,14 @@ export type TargetResult =
   /** `because`: the target. The packet is taken to pass it unchanged. */
   | { readonly kind: 'unknown'; readonly because: string }
 
-/** Targets after which a packet goes on as before, at least as far as its path is concerned. */
-const WITHOUT_EFFECT: ReadonlySet<string> = new Set([
-  'AUDIT',
-  'CHECKSUM',
-  'CLASSIFY',
-  'CONNSECMARK',
-  'DSCP',
-  'HL',
-  'HMARK',
-  'IDLETIMER',
-  'LED',
-  'LOG',
-  'NFLOG',
-  'RATEEST',
-  'SECMARK',
-  'SET',
-  'TCPMSS',
-  'TCPOPTSTRIP',
-  'TEE',
-  'TOS',
-  'TRACE',
-  'TTL',
-  'ULOG',
-])
-
 export function applyTarget(
   target: RuleTarget | undefined,
   state: PacketState,
   isChain: (name: string) => boolean,
   prediction: Prediction,
 ): TargetResult {
-  if (target === undefined || WITHOUT_EFFECT.has(target.name)) return { kind: 'continue', state, effect: undefined }
+  if (target === undefined || TARGETS_WITHOUT_EFFECT.has(target.name))
+    return { kind: 'continue', state, effect: undefined }
   if (isChain(target.name)) return { kind: 'jump', chain: target.name, isGoto: target.isGoto }
   switch (target.name) {
     case 'ACCEPT':

@@ -3,7 +3,7 @@
  * portmap inserts its jump at the top, takes its port of every address of the node. A rule that leads nowhere but back, such as the chains of most
  * network plug-ins, takes nothing.
  */
-import { ruleOptions, type RuleOption } from './rule-parts.ts'
+import { ruleOptions, type RuleOption, TARGETS_WITHOUT_EFFECT } from './rule-parts.ts'
 import type { SavedTable } from './save-text.ts'
 import type { RivalRule } from './types.ts'
 
@@ -15,34 +15,7 @@ export interface RivalSearch {
 }
 
 /** Targets after which the next rule is read. */
-const CONTINUES: ReadonlySet<string> = new Set([
-  'AUDIT',
-  'CHECKSUM',
-  'CLASSIFY',
-  'CONNMARK',
-  'CONNSECMARK',
-  'CT',
-  'DSCP',
-  'ECN',
-  'HL',
-  'HMARK',
-  'IDLETIMER',
-  'LED',
-  'LOG',
-  'MARK',
-  'NFLOG',
-  'NOTRACK',
-  'RATEEST',
-  'SECMARK',
-  'SET',
-  'TCPMSS',
-  'TCPOPTSTRIP',
-  'TEE',
-  'TOS',
-  'TRACE',
-  'TTL',
-  'ULOG',
-])
+const CONTINUES: ReadonlySet<string> = new Set([...TARGETS_WITHOUT_EFFECT, 'CONNMARK', 'CT', 'MARK', 'NOTRACK'])
 /** Work of one search. A ruleset with more in front of our jump counts as one that takes packets. */
 const MAX_RULES = 10_000
 const MAX_TAKERS = 20

@@ -84,3 +84,11 @@ export function partsOf(rule: string): RuleParts {
   }
   return { matches: head.length === 0 ? matches.slice(1) : matches, target }
 }
+
+/** Targets after which a packet goes on as before, at least as far as its path is concerned. */
+export const TARGETS_WITHOUT_EFFECT: ReadonlySet<string> = new Set(
+  (
+    'AUDIT CHECKSUM CLASSIFY CONNSECMARK DSCP ECN HL HMARK IDLETIMER LED LOG NFLOG RATEEST SECMARK SET ' +
+    'TCPMSS TCPOPTSTRIP TEE TOS TRACE TTL ULOG'
+  ).split(' '),
+)
