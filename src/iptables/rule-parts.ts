@@ -1,7 +1,7 @@
 /** The parser of rules as iptables-save prints them: the words of a rule, its options, and its parts, which are matches and a target. */
 
 /** The words of a rule without quotes. A quote without an end reaches to the end of the text. */
-export function wordsOf(rule: string): string[] {
+function wordsOf(rule: string): string[] {
   const words: string[] = []
   let word = ''
   let started = false
@@ -48,6 +48,13 @@ export function ruleOptions(rule: string): RuleOption[] {
     at = end
   }
   return options
+}
+
+/** The first value of each option of a rule by its name, with a `!` before the name of one that is negated. */
+export function optionValues(rule: string): ReadonlyMap<string, string> {
+  return new Map(
+    ruleOptions(rule).map(({ negated, name, values }) => [`${negated ? '!' : ''}${name}`, values[0] ?? '']),
+  )
 }
 
 /** A match: the options after `-m NAME`, or those before all of them (`-s`, `-d`, `-i`, `-o`, `-p`), whose name is ''. */

@@ -3,7 +3,7 @@
  * connection only, so the counter of the rule that chooses an endpoint's address is the number of its connections; packets
  * and bytes are counted nowhere. kube-proxy and this program name the Service port in the comment of that rule.
  */
-import { wordsOf } from '../iptables/rule-parts.ts'
+import { optionValues } from '../iptables/rule-parts.ts'
 import { saveLines } from '../iptables/save-lines.ts'
 
 export interface EndpointCounter {
@@ -27,14 +27,12 @@ export function endpointCounters(saved: string): readonly EndpointCounter[] {
     if (!isNat || !line.startsWith('[')) continue
     const [, packets, , rule] = COUNTED.exec(line) ?? []
     if (packets === undefined || rule === undefined) continue
-    const words = wordsOf(rule)
-    const option = (name: string): string | undefined => {
-      const at = words.indexOf(name)
-      return at < 0 ? undefined : words[at + 1]
-    }
-    const [servicePort, protocol, endpoint] = [option('--comment'), option('-p'), option('--to-destination')]
-    if (endpoint === undefined || protocol === undefined || !/^\S+\/\S+$/.test(servicePort ?? '')) continue
-    found.push({ servicePort: servicePort ?? '', protocol, endpoint, connections: Number(packets) })
+    const options = optionValues(rule)
+    const [servicePort = '', protocol, endpoint] = ['--comment', '-p', '--to-destination'].map((name) =>
+      options.get(name),
+    )
+    if (endpoint === undefined || protocol === undefined || !/^\S+\/\S+$/.test(servicePort)) continue
+    found.push({ servicePort, protocol, endpoint, connections: Number(packets) })
   }
   return found
 }

@@ -6,22 +6,41 @@ import { formatRestore, parseFailure } from '../../src/iptables/restore-text.ts'
 import { IPTABLES_LAYOUT, IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import { renderIpvsRules } from '../../src/modes/ipvs/iptables-firewall/rules/render.ts'
 import { canonicalRule, matchesOf, quoteWord, sameRule, sameRules, targetOf } from '../../src/iptables/rule-text.ts'
-import { wordsOf } from '../../src/iptables/rule-parts.ts'
+import { optionValues, ruleOptions } from '../../src/iptables/rule-parts.ts'
 import { foreignReferences, itemsOf, parseSave } from '../../src/iptables/save-text.ts'
 import type { IptablesOperation } from '../../src/iptables/types.ts'
 import { MemoryIptables } from './memory-iptables.ts'
 import { everything } from '../modes/ipvs/iptables-firewall/rules/wanted.ts'
 
-test('wordsOf reads what quoteWord wrote', () => {
+test('ruleOptions reads what quoteWord wrote', () => {
   const word = fc.string({
     minLength: 1,
     unit: fc.constantFrom('a', 'Z', '0', '-', '_', ' ', '"', "'", '\\', '/', '!'),
   })
   fc.assert(
     fc.property(fc.array(word), (words) => {
-      assert.deepEqual(wordsOf(words.map(quoteWord).join(' ')), words)
+      const rule = words.map((one) => `--comment ${quoteWord(one)}`).join(' ')
+      assert.deepEqual(
+        ruleOptions(rule).map(({ values }) => values),
+        words.map((one) => [one]),
+      )
     }),
   )
+})
+
+test('optionValues has the first value of each option, and marks those that are negated', () => {
+  const values = optionValues(
+    '! -s 10.0.0.0/8 -p tcp -m comment --comment "-d x" -m set --match-set A dst,dst -j DNAT --random',
+  )
+  assert.deepEqual(Object.fromEntries(values), {
+    '!-s': '10.0.0.0/8',
+    '-p': 'tcp',
+    '-m': 'set',
+    '--comment': '-d x',
+    '--match-set': 'A',
+    '-j': 'DNAT',
+    '--random': '',
+  })
 })
 
 test('quoteWord refuses control characters, which rules that are compared may have', () => {

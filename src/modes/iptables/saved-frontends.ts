@@ -5,7 +5,7 @@
 import { familyOf, formatEndpoint } from '../../values/address.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import type { SavedTable, SavedTables } from '../../iptables/save-text.ts'
-import { wordsOf } from '../../iptables/rule-parts.ts'
+import { optionValues } from '../../iptables/rule-parts.ts'
 import { isOfMode } from '../modes-in-kernel.ts'
 import { ANY_ADDRESS } from '../../values/well-known.ts'
 
@@ -70,12 +70,8 @@ interface Rule {
   readonly target: string
 }
 
-/** The options of a rule by name. Only options with one value are read correctly, and only these are used here. */
 function readRule(text: string): Rule {
-  const words = wordsOf(text)
-  const options = new Map<string, string>()
-  for (const [index, word] of words.entries())
-    if (word.startsWith('-') && words[index - 1] !== '--comment') options.set(word, words[index + 1] ?? '')
+  const options = optionValues(text)
   return { options, comment: options.get('--comment') ?? '', target: options.get('-j') ?? '' }
 }
 
