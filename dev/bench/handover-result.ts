@@ -86,7 +86,7 @@ export function formatHandover(handover: Handover): string {
   const lines = [
     `${whole(services)} Services with ${endpoints} endpoints each, ${rate} new connections a second, kernel ${kernel.kind} ${kernel.release ?? ''}`,
     '',
-    ...alignColumns([...HEADINGS, ...rows]).map((line) => line.trimEnd()),
+    ...alignColumns([...HEADINGS, ...rows]),
     ...points.flatMap((point) =>
       point.failures.map((failure) => `${NAMES[point.event](point)}, ${point.mode}: ${failure}`),
     ),

@@ -1,6 +1,7 @@
 /** A run as text for people: 120 columns at most, a unit beside every number, a dash for what was not measured. */
+import { formatColumns } from '../../src/cli/terminal.ts'
 import type { Run } from './record.ts'
-import { type BenchResult, digitsOf, type Field, type Mode, rowsOf, SECTIONS } from './result.ts'
+import { type BenchResult, digitsOf, type Field, rowsOf, SECTIONS } from './result.ts'
 
 /** Fields whose least and most are shown in two lines below. */
 const WITH_RANGE: ReadonlySet<Field> = new Set<Field>(['coldStartMs', 'floorRatio'])
@@ -73,9 +74,7 @@ export function formatSize(results: readonly BenchResult[]): string {
         rows.push([`    ${name}`, unit, ...columns.map((column) => column.range(field)?.[index] ?? '')])
     }
   }
-  return alignColumns(rows)
-    .map((line) => line.trimEnd())
-    .join('\n')
+  return alignColumns(rows).join('\n')
 }
 
 interface Column {
@@ -88,14 +87,10 @@ interface Column {
 }
 
 function columnsOf(results: readonly BenchResult[]): Column[] {
-  const modes = [...new Set(results.map((result) => result.mode))]
-  return modes.flatMap((mode) => {
-    const inMode = results.filter((result) => result.mode === mode)
-    return [
-      ...inMode.map((result) => resultColumn(result)),
-      ...inMode.filter((result) => result.kubeProxyRatio !== null).map((result) => ratioColumn(result, mode)),
-    ]
-  })
+  return Array.from(Map.groupBy(results, ({ mode }) => mode).values(), (inMode) => [
+    ...inMode.map(resultColumn),
+    ...inMode.flatMap(ratioColumn),
+  ]).flat()
 }
 
 function resultColumn({ numbers, spread, mode, program }: BenchResult): Column {
@@ -111,17 +106,14 @@ function resultColumn({ numbers, spread, mode, program }: BenchResult): Column {
   }
 }
 
-function ratioColumn({ kubeProxyRatio, kubeProxyRatioSpread }: BenchResult, mode: Mode): Column {
-  return {
-    mode,
-    name: 'ratio',
-    value: (field) => kubeProxyRatio?.[field] ?? null,
-    cell: (field) => {
-      const ratio = kubeProxyRatio?.[field]
-      return ratio === undefined ? '' : formatRatio(ratio)
-    },
-    range: (field) => kubeProxyRatioSpread?.[field]?.map(formatRatio),
+function ratioColumn({ kubeProxyRatio, mode }: BenchResult): Column[] {
+  if (kubeProxyRatio === null) return []
+  const value = (field: Field): number | null => kubeProxyRatio[field] ?? null
+  const cell = (field: Field): string => {
+    const ratio = value(field)
+    return ratio === null ? '' : formatRatio(ratio)
   }
+  return [{ mode, name: 'ratio', value, cell, range: () => undefined }]
 }
 
 /** kube-proxy's cost as a multiple of ours. */
@@ -138,13 +130,12 @@ export function formatTrust({ reasons }: Run): string {
   return ['The machine was too busy: results are not comparable.', ...reasons.map((reason) => `- ${reason}`)].join('\n')
 }
 
-/** Lines of equal length: the first column starts at the left, the others end at the right. */
-export function alignColumns(rows: readonly (readonly string[])[], gap = '  '): string[] {
+/** Lines without trailing spaces: the first column starts at the left, the others end at the right. */
+export function alignColumns(rows: readonly (readonly string[])[]): string[] {
   const count = Math.max(0, ...rows.map((row) => row.length))
-  const widths = Array.from({ length: count }, (_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)))
-  return rows.map((row) =>
-    widths
-      .map((width, column) => (column === 0 ? (row[0] ?? '').padEnd(width) : (row[column] ?? '').padStart(width)))
-      .join(gap),
+  const columns = Array.from(
+    { length: count },
+    (_, index) => ({ title: '', align: index === 0 ? 'left' : 'right' }) as const,
   )
+  return formatColumns(columns, rows)
 }

@@ -95,8 +95,6 @@ export interface BenchResult extends Subject {
   readonly spread: Readonly<Partial<Record<Field, Range>>>
   /** kube-proxy's number divided by this program's, the median over the repetitions; null unless both were measured. */
   readonly kubeProxyRatio: Readonly<Partial<Record<Field, number>>> | null
-  /** The least and the most of those ratios. */
-  readonly kubeProxyRatioSpread: Readonly<Partial<Record<Field, Range>>> | null
   /** How often it was started for a measurement. */
   readonly coldStarts: number
 }
@@ -136,66 +134,43 @@ export function summarise(
     const values = valuesOf(field)
     if (values.length > 1) spread[field] = rangeOf(values)
   }
-  const ratios = kubeProxy === undefined ? null : ratiosOf(own, kubeProxy)
   return {
     program: own.program,
     mode: own.mode,
     numbers: Object.fromEntries(FIELDS.map((field) => [field, percentile(valuesOf(field), 0.5)])) as Numbers, // of every field
     spread,
-    kubeProxyRatio: ratios?.median ?? null,
-    kubeProxyRatioSpread: ratios?.spread ?? null,
+    kubeProxyRatio: kubeProxy === undefined ? null : ratiosOf(own, kubeProxy),
     coldStarts: own.measured.length,
   }
 }
 
-interface Ratios {
-  readonly median: Readonly<Partial<Record<Field, number>>>
-  readonly spread: Readonly<Partial<Record<Field, Range>>>
-}
-
-/** Ratios of neighbouring repetitions: a machine that is slow for a while slows both down. */
-function ratiosOf(own: Repetitions, kubeProxy: Repetitions): Ratios {
-  const median: Partial<Record<Field, number>> = {}
-  const spread: Partial<Record<Field, Range>> = {}
-  const ratiosIn = (field: Field): readonly number[] =>
-    own.measured.flatMap((one, index) => {
-      const ours = one[field] ?? null
-      const theirs = kubeProxy.measured[index]?.[field] ?? null
+/** Medians of the ratios of neighbouring repetitions: a machine that is slow for a while slows both down. */
+function ratiosOf(own: Repetitions, kubeProxy: Repetitions): Readonly<Partial<Record<Field, number>>> {
+  const medians: Partial<Record<Field, number>> = {}
+  for (const field of FIELDS.filter((one) => !GIVEN.has(one))) {
+    const ratios = own.measured.flatMap((one, index) => {
+      const [ours, theirs] = [one[field] ?? null, kubeProxy.measured[index]?.[field] ?? null]
       return ours === null || theirs === null || ours === 0 ? [] : [theirs / ours]
     })
-  for (const field of FIELDS) {
-    if (GIVEN.has(field)) continue
-    const ratios = ratiosIn(field)
-    const middle = percentile(ratios, 0.5)
-    if (middle !== null) median[field] = middle
-    if (ratios.length > 1) spread[field] = rangeOf(ratios)
+    const median = percentile(ratios, 0.5)
+    if (median !== null) medians[field] = median
   }
-  return { median, spread }
+  return medians
 }
 
 const rangeOf = (values: readonly number[]): Range => [Math.min(...values), Math.max(...values)]
 
 /** A result as one line of JSON: the numbers in the order that is promised and short enough to read, then the rest. */
-export function formatJson({ numbers, ...rest }: BenchResult): string {
-  const short = (ranges: BenchResult['spread'] | null, digits?: number): Record<string, unknown> | null =>
-    ranges &&
-    Object.fromEntries(
-      FIELDS.flatMap((field) => {
-        const range = ranges[field]
-        return range === undefined
-          ? []
-          : [[field, range.map((value) => rounded(value, digits ?? Math.max(1, digitsOf(field))))]]
-      }),
-    )
+export function formatJson({ numbers, spread, kubeProxyRatio, ...rest }: BenchResult): string {
+  const short = (field: Field, value: number | null): number | null => rounded(value, digitsOf(field))
   return JSON.stringify({
-    ...Object.fromEntries(FIELDS.map((field) => [field, rounded(numbers[field], digitsOf(field))])),
-    program: rest.program,
-    mode: rest.mode,
-    coldStarts: rest.coldStarts,
-    spread: short(rest.spread),
+    ...Object.fromEntries(FIELDS.map((field) => [field, short(field, numbers[field])])),
+    ...rest,
+    spread: Object.fromEntries(
+      FIELDS.flatMap((field) => (spread[field] ? [[field, spread[field].map((value) => short(field, value))]] : [])),
+    ),
     kubeProxyRatio:
-      rest.kubeProxyRatio &&
-      Object.fromEntries(Object.entries(rest.kubeProxyRatio).map(([field, ratio]) => [field, rounded(ratio, 3)])),
-    kubeProxyRatioSpread: short(rest.kubeProxyRatioSpread, 3),
+      kubeProxyRatio &&
+      Object.fromEntries(Object.entries(kubeProxyRatio).map(([field, ratio]) => [field, rounded(ratio, 3)])),
   })
 }
