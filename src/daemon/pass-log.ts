@@ -6,7 +6,7 @@ import { familyOfChains } from '../iptables/diff.ts'
 import type { DesiredFrontends } from '../sync/desired-frontends.ts'
 import { CONTESTED_REPAIRS } from '../sync/key-history.ts'
 import type { Part } from '../sync/part.ts'
-import type { PassReport } from '../sync/reconciler.ts'
+import type { PassReport } from '../sync/pass.ts'
 import type { Clock } from '../values/clock.ts'
 import type { Log } from '../values/log.ts'
 

@@ -8,7 +8,7 @@ import type { HealthState } from '../serve/health-answers.ts'
 import { SyncHealth } from '../serve/sync-health.ts'
 import type { ObjectChange } from '../service/objects.ts'
 import { type Part, TABLES } from '../sync/part.ts'
-import type { PassReport } from '../sync/reconciler.ts'
+import type { PassReport } from '../sync/pass.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { Clock } from '../values/clock.ts'
 

@@ -7,7 +7,7 @@ import type { Events } from '../events/event-recorder.ts'
 import { findOtherProxies, type OtherProxies } from '../node/other-proxies.ts'
 import type { ProblemLog } from '../serve/problem-log.ts'
 import { CONTESTED_REPAIRS } from '../sync/key-history.ts'
-import type { PassReport } from '../sync/reconciler.ts'
+import type { PassReport } from '../sync/pass.ts'
 import type { Clock } from '../values/clock.ts'
 import { quote } from '../values/quote.ts'
 

@@ -7,7 +7,7 @@
 import { type Part, TABLES } from '../sync/part.ts'
 import type { Frontend, FrontendKey } from '../service/frontends.ts'
 import type { EndpointSlice, ObjectChange } from '../service/objects.ts'
-import type { PassReport } from '../sync/reconciler.ts'
+import type { PassReport } from '../sync/pass.ts'
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
 import { Histogram, PROGRAMMING_SECONDS, SYNC_SECONDS } from './histogram.ts'
 

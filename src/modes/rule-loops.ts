@@ -5,7 +5,9 @@
  */
 import { Pacer } from '../sync/pacer.ts'
 import { rulesOf } from '../sync/part.ts'
-import { type PassReport, Reconciler, reconciled } from '../sync/reconciler.ts'
+import type { PassReport } from '../sync/pass.ts'
+import { reconciled } from '../sync/reconciled.ts'
+import { Reconciler } from '../sync/reconciler.ts'
 import type { TableIo } from '../sync/table.ts'
 import { TableSync } from '../sync/table-sync.ts'
 import { MissingFeature } from '../values/errors.ts'

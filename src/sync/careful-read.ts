@@ -13,8 +13,6 @@ const RETRY_MS = { firstMs: 1000, maxMs: 30_000 }
 interface ReadingPass {
   readonly options: { readonly signal: AbortSignal }
   readonly nowMs: number
-  /** To be called after an exchange with the kernel. */
-  timePassed(): void
 }
 
 /** The part of a table that CarefulRead needs. */
@@ -53,8 +51,6 @@ export class CarefulRead {
       const error = asError(thrown)
       const tries = (this.#failure?.tries ?? 0) + 1
       this.#failure = { error, tries, retryAtMs: pass.nowMs + backoffMs(RETRY_MS, tries) }
-    } finally {
-      pass.timePassed()
     }
     return this.#failure?.error
   }

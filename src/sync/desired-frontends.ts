@@ -12,7 +12,9 @@ import { ClusterIps } from './cluster-ips.ts'
 import { DirtyOwners } from './dirty-owners.ts'
 import { type Claim, type Loss, OwnedMap } from './owned-map.ts'
 import { OwnerChoices } from './owner-choices.ts'
+import { OwnerReads } from './owner-reads.ts'
 import { OwnerWork } from './owner-work.ts'
+import { isNeededFirst } from './needed-first.ts'
 import { namespaceOf, NodeRoom } from './node-room.ts'
 import { OwnedSlices, sliceKeyOf } from './owned-slices.ts'
 
@@ -25,7 +27,6 @@ export interface FrontendListener {
 }
 
 const NO_KEYS: readonly FrontendKey[] = []
-const NO_PROBLEMS: readonly Problem[] = []
 
 /** Decisions about the room of the node in one call that does everything. Each may let Services grow that the one before could not judge. */
 const MAX_DECISIONS = 20
@@ -46,8 +47,7 @@ export class DesiredFrontends {
   readonly #slow = new Set<string>()
   #isInAll = false
   readonly room: NodeRoom
-  /** READS_* bits of owners, without those that read READS_LOCAL_ADDRESSES only: nearly all. */
-  readonly #reads = new Map<string, number>()
+  readonly #reads = new OwnerReads()
   readonly #choices = new OwnerChoices()
   readonly #troubled = new Set<string>()
   readonly #clusterIps = new ClusterIps(this.#services)
@@ -64,7 +64,7 @@ export class DesiredFrontends {
     this.room = new NodeRoom({
       limit: settings.maxCost ?? (() => Number.POSITIVE_INFINITY),
       services: () => this.#ages(),
-      isNeeded: (owner) => this.#isNeededFirst(owner),
+      isNeeded: this.#isNeededFirst,
     })
   }
 
@@ -72,16 +72,9 @@ export class DesiredFrontends {
 
   /** Applies one change of a Service or a slice. A Node's change is left to the caller, who makes the context. */
   apply(change: ObjectChange): void {
-    switch (change.kind) {
-      case 'services':
-        this.#applyService(change.key, change.value)
-        break
-      case 'endpointslices':
-        for (const owner of this.#slices.apply(change.key, change.value)) this.#mark(owner)
-        break
-      case 'nodes':
-        break
-    }
+    if (change.kind === 'services') this.#applyService(change.key, change.value)
+    else if (change.kind === 'endpointslices')
+      for (const owner of this.#slices.apply(change.key, change.value)) this.#mark(owner)
   }
 
   /** Replaces the view of the node: owners that read a field that differs become dirty. */
@@ -89,8 +82,7 @@ export class DesiredFrontends {
     const changed = changedFields(this.#context, context)
     this.#context = context
     if (changed === 0) return
-    for (const owner of this.#services.keys())
-      if (((this.#reads.get(owner) ?? READS_LOCAL_ADDRESSES) & changed) !== 0) this.#mark(owner)
+    for (const owner of this.#services.keys()) if ((this.#reads.of(owner) & changed) !== 0) this.#mark(owner)
   }
 
   /** An owner becomes dirty. Its work waits with the long ones if it was long the last time. */
@@ -101,8 +93,8 @@ export class DesiredFrontends {
   }
 
   /**
-   * Computes dirty owners until the slice is over: mostly those that became dirty last, and at times the oldest. Returns how many are left.
-   * What is not done then is left to `resume`.
+   * Computes dirty owners until the slice is over: mostly those that became dirty last, and at times the oldest. Returns how many are left, without
+   * the one that is not done then, which `resume` continues.
    */
   flush(listener: FrontendListener, nowMs = Number.POSITIVE_INFINITY): number {
     return this.#flush(this.#dirty.fromBothEnds(this.#isUnderWay), listener, nowMs)
@@ -143,7 +135,7 @@ export class DesiredFrontends {
    */
   *all(listener: FrontendListener): Work<void> {
     this.#isInAll = true
-    const needed = Array.from(this.#dirty.inOrder(this.#isUnderWay)).filter((owner) => this.#isNeededFirst(owner))
+    const needed = Array.from(this.#dirty.inOrder(this.#isUnderWay)).filter(this.#isNeededFirst)
     this.#flush(needed, listener, Number.POSITIVE_INFINITY)
     for (let decisions = 0; this.isDirty && decisions < MAX_DECISIONS; decisions++) {
       while (this.#flush(this.#dirty.inOrder(this.#isUnderWay), listener, Number.POSITIVE_INFINITY) > 0) yield
@@ -155,11 +147,6 @@ export class DesiredFrontends {
   /** Does the work of `all` at once. */
   flushAll(listener: FrontendListener): void {
     for (const _ of this.all(listener)) this.budget.begin()
-  }
-
-  /** When something is to be decided about the room of the node; undefined when nothing is. */
-  get nextDecisionMs(): number | undefined {
-    return this.room.nextDecisionMs
   }
 
   get isDirty(): boolean {
@@ -253,7 +240,7 @@ export class DesiredFrontends {
     for (const [owner, { createdAtMs }] of this.#services) yield { owner, since: createdAtMs }
   }
 
-  #isNeededFirst(owner: string): boolean {
+  readonly #isNeededFirst = (owner: string): boolean => {
     const service = this.#services.get(owner)
     return service !== undefined && isNeededFirst(service)
   }
@@ -286,20 +273,15 @@ export class DesiredFrontends {
   }
 
   #settle({ owner, contribution, claims, isLong }: OwnerWork, listener: FrontendListener): void {
-    if (contribution === undefined) {
-      this.#reads.delete(owner)
-      this.#claimed.delete(owner)
-    } else {
-      if (contribution.reads === READS_LOCAL_ADDRESSES) this.#reads.delete(owner)
-      else this.#reads.set(owner, contribution.reads)
-      this.#claimed.set(owner, claims)
-    }
+    this.#reads.set(owner, contribution?.reads ?? READS_LOCAL_ADDRESSES)
+    if (contribution === undefined) this.#claimed.delete(owner)
+    else this.#claimed.set(owner, claims)
     if (isLong && contribution !== undefined && !this.#isInAll) this.#slow.add(owner)
     else this.#slow.delete(owner)
     this.room.settle(owner, contribution?.cost ?? 0, contribution?.shortage)
     this.#choices.set(owner, contribution?.choices)
     // It is computed again after the decision.
-    if (!this.room.isUndecided(owner)) this.#report(owner, contribution?.problems ?? NO_PROBLEMS, listener)
+    if (!this.room.isUndecided(owner)) this.#report(owner, contribution?.problems ?? [], listener)
     if (this.#slow.has(owner) && this.#dirty.has(owner)) {
       this.#dirty.delete(owner)
       this.#mark(owner)
@@ -310,10 +292,4 @@ export class DesiredFrontends {
     if (problems.length === 0 ? this.#troubled.delete(owner) : this.#troubled.add(owner))
       listener.problems(owner, problems)
   }
-}
-
-/** `default/kubernetes`, and every Service in kube-system that answers DNS. */
-function isNeededFirst(service: Service): boolean {
-  if (service.namespace === 'default') return service.name === 'kubernetes'
-  return service.namespace === 'kube-system' && service.ports.some((port) => port.port === 53)
 }

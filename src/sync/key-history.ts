@@ -14,6 +14,9 @@ interface FailedKey {
   readonly isWanted: boolean
 }
 
+/** The wait before a failed key is tried again. */
+const RETRY_MS = { firstMs: 500, maxMs: 30_000 }
+
 /** Keys whose last operations failed. */
 export class FailedKeys {
   readonly #keys = new Map<string, FailedKey>()
@@ -49,6 +52,12 @@ export class FailedKeys {
     if (failed === undefined) return
     this.#keys.delete(key)
     this.#count(failed, -1)
+  }
+
+  /** How many failures in a row one would be now, and the wait after it. */
+  attempt(key: string, isRepeated: boolean): { readonly attempts: number; readonly waitMs: number } {
+    const attempts = Math.max(1, (this.#keys.get(key)?.attempts ?? 0) + (isRepeated ? 0 : 1))
+    return { attempts, waitMs: backoffMs(RETRY_MS, attempts) }
   }
 
   entries(): IterableIterator<[string, FailedKey]> {

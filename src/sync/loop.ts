@@ -9,7 +9,7 @@ import type { NodeContext } from '../service/node-context.ts'
 import type { ObjectChange } from '../service/objects.ts'
 import type { DesiredFrontends, FrontendListener } from './desired-frontends.ts'
 import { Pacer } from './pacer.ts'
-import type { PassOptions, PassReport } from './reconciler.ts'
+import type { PassOptions, PassReport } from './pass.ts'
 import type { Clock } from '../values/clock.ts'
 import type { Problem } from '../values/errors.ts'
 
@@ -137,7 +137,7 @@ export class SyncLoop {
       const report = await dataplane.pass({ signal, mayRemove: this.#mayRemove, changesWait: !isReady })
       listener.tablesPassed(report, now() - startedMs)
       if (isMore) this.#pacer.resume()
-      return earliest(dataplane.nextDueMs(), desired.nextDecisionMs)
+      return earliest(dataplane.nextDueMs(), desired.room.nextDecisionMs)
     } catch (error) {
       if (signal.aborted) return undefined
       listener.passFailed(error)

@@ -4,15 +4,10 @@
  * foreign change, an overrun) makes the key unknown, and the kernel is read again before anything is decided about it.
  * @impure
  */
-import { backoffMs } from '../values/backoff.ts'
-import { DelayedKeys } from './delayed-keys.ts'
 import { FailedKeys, Repairs } from './key-history.ts'
-import { allDone, type Failure, noCounts, type Repair, type Step, type TableIo, type TableKind } from './table.ts'
-
-/** The wait before a failed key is tried again. */
-const RETRY_MS = { firstMs: 500, maxMs: 30_000 }
-
-const NO_FAILURES: readonly Failure[] = []
+import { PendingKeys } from './pending-keys.ts'
+import { allDone, noCounts, stepAll } from './table.ts'
+import type { Failure, Outcomes, Repair, Step, TableIo } from './table.ts'
 
 export interface TableSyncOptions<Item> {
   /** Called for every key that was written or found to need nothing; other state may depend on the key. */
@@ -24,19 +19,12 @@ export interface TableSyncOptions<Item> {
 }
 
 export class TableSync<Item, Op> {
-  readonly kind: TableKind<Item, Op>
+  readonly kind: TableIo<Item, Op>['kind']
   readonly io: TableIo<Item, Op>
   readonly counts = noCounts()
   readonly #desired = new Map<string, Item>()
   readonly #live = new Map<string, Item>()
-  /** Keys that may differ and that a pass may work on now. */
-  readonly #dirty = new Set<string>()
-  /** Where `takeDue` continues. A new iterator would step over the places of all keys that were taken before, one by one. */
-  #cursor = this.#dirty.values()
-  /** Keys whose live item is unknown; `read` marks them dirty. */
-  readonly #unread = new Set<string>()
-  /** Keys that wait for a retry. They are in neither of the sets above, and are read again before the retry. */
-  readonly #delayed = new DelayedKeys()
+  readonly #pending = new PendingKeys()
   #allUnread = true
   /** Keys that another program may have changed: a difference in one of them is drift. */
   readonly #suspected = new Set<string>()
@@ -46,16 +34,12 @@ export class TableSync<Item, Op> {
   readonly #postponedRemovals = new Set<string>()
   /** Keys of items that may not be added yet. */
   readonly #postponedAdditions = new Set<string>()
-  readonly #onExamined: (key: string) => void
-  readonly #mayAdd: (key: string, item: Item) => boolean
-  readonly #mayRemoveKey: (key: string) => boolean
+  readonly #options: TableSyncOptions<Item>
 
   constructor(io: TableIo<Item, Op>, options: TableSyncOptions<Item> = {}) {
     this.kind = io.kind
     this.io = io
-    this.#onExamined = options.onExamined ?? (() => undefined)
-    this.#mayAdd = options.mayAdd ?? (() => true)
-    this.#mayRemoveKey = options.mayRemove ?? (() => true)
+    this.#options = options
   }
 
   /** Sets the desired item of a key; undefined: none. */
@@ -64,10 +48,9 @@ export class TableSync<Item, Op> {
     if (this.#suspected.has(key) && !this.#isDesired(key, item)) this.#suspected.delete(key)
     if (item === undefined) this.#desired.delete(key)
     else this.#desired.set(key, item)
-    this.#dirty.add(key)
+    this.#pending.want(key)
     this.#postponedAdditions.delete(key)
     this.#failed.delete(key)
-    if (this.#delayed.delete(key)) this.#unread.add(key)
   }
 
   #isDesired(key: string, item: Item | undefined): boolean {
@@ -92,15 +75,11 @@ export class TableSync<Item, Op> {
     return this.#live.size
   }
 
-  liveEntries(): IterableIterator<[string, Item]> {
-    return this.#live.entries()
-  }
-
   liveKeys(): IterableIterator<string> {
     return this.#live.keys()
   }
 
-  /** The same as a loop over `liveEntries`, without the objects that such a loop allocates. */
+  /** There may be very many, and a loop would allocate an object for each. */
   forEachLive(visit: (item: Item, key: string) => void): void {
     this.#live.forEach(visit)
   }
@@ -118,7 +97,7 @@ export class TableSync<Item, Op> {
     }
     for (const key of keys) {
       this.#suspected.add(key)
-      if (!this.#delayed.has(key)) this.#unread.add(key)
+      this.#pending.doubt(key)
     }
   }
 
@@ -134,33 +113,23 @@ export class TableSync<Item, Op> {
 
   /** Items that nothing wants may be removed from now on: marks the postponed ones as dirty. */
   allowRemovals(): void {
-    for (const key of this.#postponedRemovals) this.#markDirty(key)
+    for (const key of this.#postponedRemovals) this.#pending.mark(key)
     this.#postponedRemovals.clear()
   }
 
   /** Marks a key as dirty because something outside the table changed (a drain became idle). A failed key is retried at once. */
   touch(key: string): void {
-    if (this.#failed.has(key) && this.#delayed.delete(key)) this.#unread.add(key)
-    else this.#markDirty(key)
+    if (!this.#failed.has(key) || !this.#pending.retry(key)) this.#pending.mark(key)
   }
 
-  /** A key that waits for a retry keeps waiting. */
-  #markDirty(key: string): void {
-    if (!this.#delayed.has(key)) this.#dirty.add(key)
-  }
-
-  /**
-   * Ends the wait of up to `limit` keys that are due for a retry, and returns how many. Call `read` after it.
-   */
+  /** Ends the wait of up to `limit` keys that are due for a retry, and returns how many. Call `read` after it. */
   takeRetries(nowMs: number, limit: number): number {
-    const due = this.#delayed.takeDue(nowMs, limit)
-    for (const key of due) this.#unread.add(key)
-    return due.length
+    return this.#pending.takeRetries(nowMs, limit)
   }
 
   /** Whether something is unknown, so that `read` asks the kernel. */
   get isUnread(): boolean {
-    return this.#allUnread || this.#unread.size > 0
+    return this.#allUnread || this.#pending.hasUnread
   }
 
   /**
@@ -169,60 +138,34 @@ export class TableSync<Item, Op> {
    */
   async read(signal: AbortSignal): Promise<void> {
     const isAll = this.#allUnread
-    const keys = Array.from(this.#unread)
+    const keys = this.#pending.takeUnread()
     if (!isAll && keys.length === 0) return
     this.#allUnread = false
-    this.#unread.clear()
     let found: Map<string, Item>
     try {
       found = await this.io.list(isAll ? 'all' : keys, signal)
     } catch (error) {
       this.#allUnread ||= isAll
-      for (const key of keys) this.#unread.add(key)
+      for (const key of keys) this.#pending.doubt(key)
       throw error
     }
-    if (isAll) {
-      for (const key of this.#live.keys()) this.#markDirty(key)
-      for (const key of this.#desired.keys()) this.#markDirty(key)
-      this.#live.clear()
-      for (const [key, item] of found) this.#adopt(key, item)
-      return
+    const read = isAll ? new Set([...this.#live.keys(), ...this.#desired.keys(), ...found.keys()]) : keys
+    for (const key of read) {
+      this.#setLive(key, found.get(key))
+      this.#pending.mark(key)
     }
-    for (const key of keys) {
-      const item = found.get(key)
-      if (item === undefined) {
-        this.#live.delete(key)
-        this.#markDirty(key)
-      } else this.#adopt(key, item)
-    }
-  }
-
-  #adopt(key: string, item: Item): void {
-    this.#setLive(key, item)
-    this.#markDirty(key)
   }
 
   /** Equal items are shared between desired and live: half the memory, and the next diff is one comparison. */
-  #setLive(key: string, item: Item): void {
+  #setLive(key: string, item: Item | undefined): void {
     const wanted = this.#desired.get(key)
-    this.#live.set(key, wanted !== undefined && wanted !== item && this.kind.equal(wanted, item) ? wanted : item)
+    if (item === undefined) this.#live.delete(key)
+    else this.#live.set(key, wanted !== undefined && wanted !== item && this.kind.equal(wanted, item) ? wanted : item)
   }
 
-  /** Removes up to `limit` dirty keys from the list and returns them. Call after `read`. */
-  takeDue(limit: number): string[] {
-    const due: string[] = []
-    // To the end, and then once from the beginning: keys that could not be taken before have stayed there.
-    for (let rounds = 0; due.length < limit && rounds < 2; ) {
-      const { done, value: key } = this.#cursor.next()
-      if (done === true) {
-        this.#cursor = this.#dirty.values()
-        rounds++
-      } else if (!this.#unread.has(key)) {
-        this.#dirty.delete(key)
-        due.push(key)
-      }
-    }
-    return due
+  /** The next dirty key, which is not dirty any more; undefined when there is none. Call after `read`. */
+  takeDue(): string | undefined {
+    return this.#pending.takeDue()
   }
 
   /** The operations that a key needs. Without `mayRemove` the removal of an item that nothing wants is postponed. */
@@ -230,7 +173,8 @@ export class TableSync<Item, Op> {
     const desired = this.#desired.get(key)
     const live = this.#live.get(key)
     if (desired === undefined) {
-      if (live === undefined || this.io.isOurs?.(key, live) === false || !this.#mayRemoveKey(key)) return undefined
+      if (live === undefined || this.io.isOurs?.(key, live) === false) return undefined
+      if (this.#options.mayRemove?.(key) === false) return undefined
       if (!mayRemove) {
         this.#postponedRemovals.add(key)
         return undefined
@@ -248,58 +192,43 @@ export class TableSync<Item, Op> {
 
   /** All keys that are wanted or live, the dirty ones first and in the order of a pass. */
   keys(): Set<string> {
-    return new Set([...this.#dirty, ...this.#desired.keys(), ...this.#live.keys()])
+    return new Set([...this.#pending.dirty, ...this.#desired.keys(), ...this.#live.keys()])
   }
 
-  /**
-   * Whether a step may run now. A step on a suspected key is a repair; a key that needs repairs too often waits longer each time,
-   * so that two programs do not fight at full speed. The time is read only for a suspected key.
-   */
-  admit(step: Step<Item, Op>, time: { readonly nowMs: number }): { readonly now: boolean; readonly repair?: Repair } {
-    const { key } = step
+  /** Whether a step may run now. A step on a suspected key is a repair, and a key that needs repairs too often waits longer each time. */
+  admit({ key, ops }: Step<Item, Op>, nowMs: number): { readonly now: boolean; readonly repair?: Repair } {
     if (!this.#suspected.has(key)) return { now: true }
-    const { nowMs } = time
     const admitted = this.#repairs.admit(key, nowMs)
     if ('waitMs' in admitted) {
-      this.#delay(key, nowMs, admitted.waitMs)
+      this.#pending.delay(key, nowMs, admitted.waitMs)
       return { now: false }
     }
     this.#suspected.delete(key)
-    return {
-      now: true,
-      repair: { key, commands: step.ops.map((op) => this.kind.text(op)), times: admitted.times },
-    }
+    return { now: true, repair: { key, commands: ops.map((op) => this.kind.text(op)), times: admitted.times } }
   }
 
   /** The key needs nothing: if it was suspected, no other program had changed it. */
   leave(key: string): void {
     this.#suspected.delete(key)
     this.#failed.delete(key)
-    this.#onExamined(key)
+    this.#options.onExamined?.(key)
   }
 
   /**
    * Applies the outcomes of a step's operations, which begin at index `from`, to the mirror. Returns the failures; after a failure
    * the key is read again before anything more is decided about it.
    */
-  settle(
-    step: Step<Item, Op>,
-    outcomes: readonly (Error | undefined)[],
-    from: number,
-    nowMs: number,
-  ): readonly Failure[] {
+  settle(step: Step<Item, Op>, outcomes: Outcomes, from: number, nowMs: number): readonly Failure[] {
     const { key, ops, result } = step
     if (result !== undefined && allDone(outcomes, from, ops.length)) {
       this.#markSucceeded(key)
       this.#remember(key, result)
-      return NO_FAILURES
+      return []
     }
-    const failures: Failure[] = []
     // A key that failed already in this pass is not counted again.
-    const isRepeated = this.#delayed.has(key)
-    const attempts = Math.max(1, (this.#failed.get(key)?.attempts ?? 0) + (isRepeated ? 0 : 1))
-    const waitMs = backoffMs(RETRY_MS, attempts)
+    const { attempts, waitMs } = this.#failed.attempt(key, this.#pending.isDelayed(key))
     const retryAtMs = nowMs + waitMs
+    const failures: Failure[] = []
     const done = ops.filter((op, index) => {
       const error = outcomes[from + index]
       if (error !== undefined) failures.push({ key, command: this.kind.text(op), error, attempts, retryAtMs })
@@ -308,45 +237,33 @@ export class TableSync<Item, Op> {
     const error = failures.at(-1)?.error
     if (error !== undefined) {
       this.#failed.set(key, { attempts, error, isWanted: this.#desired.has(key) })
-      this.#delay(key, nowMs, waitMs)
+      this.#pending.delay(key, nowMs, waitMs)
     } else this.#markSucceeded(key)
-    this.#remember(key, this.#stepped(this.#live.get(key), done))
+    this.#remember(key, stepAll(this.kind, this.#live.get(key), done))
     return failures
-  }
-
-  #stepped(live: Item | undefined, ops: readonly Op[]): Item | undefined {
-    if (this.kind.stepAll !== undefined) return this.kind.stepAll(live, ops)
-    return ops.reduce((item: Item | undefined, op) => this.kind.step(item, op), live)
   }
 
   /** An earlier failure in the same pass still counts. */
   #markSucceeded(key: string): void {
-    if (!this.#delayed.has(key)) this.#failed.delete(key)
-  }
-
-  #delay(key: string, nowMs: number, waitMs: number): void {
-    this.#dirty.delete(key)
-    this.#unread.delete(key)
-    this.#delayed.add(key, nowMs, waitMs)
+    if (!this.#pending.isDelayed(key)) this.#failed.delete(key)
   }
 
   #remember(key: string, live: Item | undefined): void {
-    if (live === undefined) this.#live.delete(key)
-    else this.#setLive(key, live)
-    this.#onExamined(key)
+    this.#setLive(key, live)
+    this.#options.onExamined?.(key)
   }
 
   /** Postpones a key whose item may not be added yet; returns whether it did. */
   mustWait(key: string): boolean {
     const desired = this.#desired.get(key)
-    if (desired === undefined || this.#live.has(key) || this.#mayAdd(key, desired)) return false
+    if (desired === undefined || this.#live.has(key) || this.#options.mayAdd?.(key, desired) !== false) return false
     this.#postponedAdditions.add(key)
     return true
   }
 
   /** Makes the next pass ask `mayAdd` again about all postponed items. */
   release(): void {
-    for (const key of this.#postponedAdditions) this.#markDirty(key)
+    for (const key of this.#postponedAdditions) this.#pending.mark(key)
     this.#postponedAdditions.clear()
   }
 
@@ -371,12 +288,12 @@ export class TableSync<Item, Op> {
    */
   mayRemove({ key, ops, desired }: Step<Item, Op>): boolean {
     if (this.#allUnread || this.#suspected.has(key) || this.#desired.get(key) !== desired) return false
-    if (!this.#dirty.has(key) && !this.#unread.has(key) && !this.#delayed.has(key)) return true
+    if (!this.#pending.has(key)) return true
     return this.#failed.has(key) && this.kind.canSpare?.(this.#live.get(key), ops) === true
   }
 
   /** When something is due: 0 for a dirty key, else the end of the next wait; undefined for nothing. */
   nextDueMs(): number | undefined {
-    return this.#dirty.size > 0 || this.#unread.size > 0 ? 0 : this.#delayed.nextMs()
+    return this.#pending.nextDueMs()
   }
 }

@@ -59,10 +59,23 @@ export interface Step<Item, Op> {
   readonly result?: Item
 }
 
+/** Of the operations of a batch, in their order; undefined: it succeeded. */
+export type Outcomes = readonly (Error | undefined)[]
+
 /** Whether `count` operations of a batch, from index `from`, have all succeeded. */
-export function allDone(outcomes: readonly (Error | undefined)[], from: number, count: number): boolean {
+export function allDone(outcomes: Outcomes, from: number, count: number): boolean {
   for (let index = from; index < from + count; index++) if (outcomes[index] !== undefined) return false
   return true
+}
+
+/** The item after these operations. */
+export function stepAll<Item, Op>(
+  kind: TableKind<Item, Op>,
+  live: Item | undefined,
+  ops: readonly Op[],
+): Item | undefined {
+  if (kind.stepAll !== undefined) return kind.stepAll(live, ops)
+  return ops.reduce((item: Item | undefined, op) => kind.step(item, op), live)
 }
 
 /** A failed operation, for a log line. */

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { PassLog } from '../../src/daemon/pass-log.ts'
-import type { PassReport } from '../../src/sync/reconciler.ts'
+import type { PassReport } from '../../src/sync/pass.ts'
 import { rulesOf, TABLES } from '../../src/sync/part.ts'
 import { recordingLog } from '../support/recording-log.ts'
 

@@ -28,7 +28,8 @@ import {
   type SetParameters,
 } from '../../src/ipset/types.ts'
 import { commandsOf } from '../../src/sync/plan.ts'
-import { reconciled, Reconciler } from '../../src/sync/reconciler.ts'
+import { reconciled } from '../../src/sync/reconciled.ts'
+import { Reconciler } from '../../src/sync/reconciler.ts'
 import { TableSync } from '../../src/sync/table-sync.ts'
 import type { TableIo } from '../../src/sync/table.ts'
 import { liveEntry, someEntry, someSet } from './arbitraries.ts'

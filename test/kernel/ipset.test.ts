@@ -18,7 +18,8 @@ import {
   type SetParameters,
 } from '../../src/ipset/types.ts'
 import { CpuBudget } from '../../src/sync/audit.ts'
-import { reconciled, Reconciler } from '../../src/sync/reconciler.ts'
+import { reconciled } from '../../src/sync/reconciled.ts'
+import { Reconciler } from '../../src/sync/reconciler.ts'
 import { TableSync } from '../../src/sync/table-sync.ts'
 import { CodedError } from '../../src/values/errors.ts'
 import { IP_FAMILIES, type IpFamily } from '../../src/values/protocol.ts'

@@ -5,7 +5,7 @@
 import { ProxyHealth } from '../../src/daemon/proxy-health.ts'
 import type { TableHealth } from '../../src/modes/table-health.ts'
 import type { Node } from '../../src/service/objects.ts'
-import type { PassReport } from '../../src/sync/reconciler.ts'
+import type { PassReport } from '../../src/sync/pass.ts'
 import { rulesOf, TABLES } from '../../src/sync/part.ts'
 import { IP_FAMILIES, type IpFamily } from '../../src/values/protocol.ts'
 import { node } from '../support/objects.ts'

@@ -26,7 +26,9 @@ import {
 import type { NodePortRanges } from '../../service/node-addresses.ts'
 import type { Dataplane } from '../../sync/loop.ts'
 import type { PlanRow } from '../../sync/plan.ts'
-import { type PassReport, Reconciler, reconciled } from '../../sync/reconciler.ts'
+import type { PassReport } from '../../sync/pass.ts'
+import { reconciled } from '../../sync/reconciled.ts'
+import { Reconciler } from '../../sync/reconciler.ts'
 import { familyOf } from '../../values/address.ts'
 import type { MissingFeature } from '../../values/errors.ts'
 import type { IpFamily } from '../../values/protocol.ts'
@@ -219,9 +221,10 @@ export class IptablesDataplane implements Dataplane {
   rulesOwned(family: IpFamily): ReadonlyMap<TableId, number> {
     const owned = new Map<TableId, number>()
     const sync = this.loops.of(family)?.sync
-    for (const [key, item] of sync?.liveEntries() ?? [])
-      if (item.kind === 'chain' && sync?.desired(key) !== undefined)
+    sync?.forEachLive((item, key) => {
+      if (item.kind === 'chain' && sync.desired(key) !== undefined)
         owned.set(item.table, (owned.get(item.table) ?? 0) + item.rules.length)
+    })
     return owned
   }
 

@@ -5,7 +5,7 @@
 import { DEVICE_KIND } from '../../ipvs/address-diff.ts'
 import type { CurrentDrain } from '../../ipvs/drains.ts'
 import type { KernelSources } from '../../metrics/sources.ts'
-import type { PassReport } from '../../sync/reconciler.ts'
+import type { PassReport } from '../../sync/pass.ts'
 import type { TableSync } from '../../sync/table-sync.ts'
 import { hasScheduler, schedulerOf } from '../../ipvs/scheduler.ts'
 import { type Frontend, mayServe } from '../../service/frontends.ts'

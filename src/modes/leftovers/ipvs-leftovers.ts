@@ -3,7 +3,7 @@
  * switch to iptables mode read these tables as tables in which nothing is wanted, so that a pass removes what is ours.
  */
 import type { VirtualServerKey } from '../../ipvs/types.ts'
-import type { Reconciled } from '../../sync/reconciler.ts'
+import type { Reconciled } from '../../sync/reconciled.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
 import type { FirewallRemains } from '../ipvs/firewall.ts'
 import { FIREWALL } from '../ipvs/kernel.ts'

@@ -76,11 +76,11 @@ export class FirewallEntries {
 
   /** Finds entries that an earlier process left and that nothing wants. */
   findLeaving(): void {
-    for (const [key, { set }] of this.sync.liveEntries()) {
-      if (this.sync.desired(key) !== undefined) continue
+    this.sync.forEachLive(({ set }, key) => {
+      if (this.sync.desired(key) !== undefined) return
       this.#leave(set, key)
       this.#resize(set)
-    }
+    })
   }
 
   #leave(set: SetName, key: SetEntryKey): void {

@@ -6,7 +6,7 @@ import { RULES_WAIT_MS } from '../../../../src/modes/ipvs/iptables-firewall/admi
 import type { Frontend } from '../../../../src/service/frontends.ts'
 import type { NodeContext } from '../../../../src/service/node-context.ts'
 import { DesiredFrontends } from '../../../../src/sync/desired-frontends.ts'
-import type { PassReport } from '../../../../src/sync/reconciler.ts'
+import type { PassReport } from '../../../../src/sync/pass.ts'
 import { parseCidr } from '../../../../src/values/cidr.ts'
 import { contributionOf } from '../../../support/contribution.ts'
 import { frontendOf } from '../../../support/frontends.ts'

@@ -1,0 +1,100 @@
+/** When a slice is over: by the clock, by what the kernel has still to write, and where the clock stands still. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { allOf, Budget, type Work } from '../../src/values/budget.ts'
+import { newBudget } from '../../src/values/event-loop.ts'
+
+function world(sliceMs?: number) {
+  const clock = { nowMs: 0, looks: 0, turns: 0 }
+  const now = (): number => {
+    clock.looks++
+    return clock.nowMs
+  }
+  const nextTurn = async (): Promise<void> => {
+    clock.turns++
+    clock.nowMs += 100
+  }
+  return { clock, budget: new Budget({ now, nextTurn, ...(sliceMs === undefined ? {} : { sliceMs }) }) }
+}
+
+describe('Budget', () => {
+  it('is spent a few milliseconds after the slice began, until the next one begins', async () => {
+    const { clock, budget } = world()
+    assert.equal(budget.spent(), false)
+    clock.nowMs += budget.sliceMs
+    assert.equal(budget.spent(), true)
+    assert.ok(budget.sliceMs >= 1 && budget.sliceMs <= 4, `${budget.sliceMs} ms`)
+    await budget.turn()
+    assert.equal(clock.turns, 1)
+    assert.equal(budget.spent(), false, 'the turn of others does not count')
+    clock.nowMs += budget.sliceMs
+    budget.begin()
+    assert.equal(budget.spent(), false)
+  })
+
+  it('counts what the kernel has still to write, so that a clock that stands still makes no slice endless', () => {
+    const { budget } = world(1)
+    let items = 0
+    for (; !budget.spent(); items += 3) budget.use(3)
+    assert.ok(items >= 100 && items <= 102, `${items}`)
+    budget.begin()
+    assert.equal(budget.spent(), false)
+  })
+
+  it('adds what is to be written to what the clock shows', () => {
+    const { clock, budget } = world(1)
+    clock.nowMs += 0.6
+    budget.use(39)
+    assert.equal(budget.spent(), false)
+    budget.use(1)
+    assert.equal(budget.spent(), true)
+    assert.ok(Math.abs(budget.usedMs - 1) < 1e-9)
+  })
+
+  it('looks at the clock seldom for very short steps', () => {
+    const { clock, budget } = world(1)
+    clock.looks = 0
+    let steps = 0
+    for (; !budget.spentBySteps(); steps++) clock.nowMs += 0.001
+    assert.ok(steps >= 1000 && steps < 1100, `${steps} steps`)
+    assert.ok(clock.looks < 20, `${clock.looks} looks`)
+  })
+
+  it('knows how long the slices were, and takes none for longer than it may be', async () => {
+    const { clock, budget } = world(2)
+    clock.nowMs += 1
+    await budget.turn()
+    // A collection of garbage.
+    clock.nowMs += 80
+    await budget.turn()
+    clock.nowMs += 0.5
+    assert.equal(budget.takeWorkMs(), 3.5)
+    assert.equal(budget.takeWorkMs(), 0)
+  })
+
+  it('without options never gives way', () => {
+    const budget = new Budget()
+    budget.use(1_000_000)
+    assert.equal(budget.spent(), false)
+  })
+})
+
+describe('newBudget', () => {
+  it('lets the event loop run in a turn', async () => {
+    let ran = false
+    setImmediate(() => (ran = true))
+    await newBudget().turn()
+    assert.equal(ran, true)
+  })
+})
+
+describe('allOf', () => {
+  it('does work to its end, however often it gives way', () => {
+    function* work(): Work<string> {
+      yield
+      yield
+      return 'done'
+    }
+    assert.equal(allOf(work()), 'done')
+  })
+})
