@@ -6,7 +6,7 @@
 import { MessageBatch, requestOf } from '../netlink/batch.ts'
 import type { NetlinkCounters } from '../netlink/exchange.ts'
 import type { CallOptions, DumpOptions, NetlinkConnection } from '../netlink/connection.ts'
-import { BatchPace, runInBatches } from '../netlink/run-batches.ts'
+import { runInBatches } from '../netlink/run-batches.ts'
 import { CodedError } from '../values/errors.ts'
 import {
   decodeFlow,
@@ -34,7 +34,6 @@ export type FlowTable = Pick<ConntrackConnection, 'findFlows' | 'deleteFlows'>
 
 export class ConntrackConnection {
   readonly #netlink: NetlinkConnection
-  readonly #pace = new BatchPace()
 
   /**
    * Asks the kernel whether it has ctnetlink. Rejects with `conntrack-missing`, which names the module, or with the
@@ -133,7 +132,7 @@ export class ConntrackConnection {
     let vanished = 0
     let failed = 0
     let error: Error | undefined
-    for (const outcome of await runInBatches(flows, sink, this.#pace, signal)) {
+    for (const outcome of await runInBatches(flows, sink, signal)) {
       if (outcome === undefined) deleted++
       else if (outcome instanceof CodedError && outcome.code === 'ENOENT') vanished++
       else {

@@ -4,9 +4,10 @@
  * entries, which is cheap to read, shows nearly all changes made by hand.
  * @impure
  */
-import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { CpuBudget } from '../sync/audit.ts'
+import type { AuditShare } from '../sync/audit.ts'
 import { type AuditedMirror, Comparison } from '../sync/comparison.ts'
+import type { Budget } from '../values/budget.ts'
+import { newBudget } from '../values/event-loop.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { CATALOGUE, type SetDefinition, type SetName } from './catalogue.ts'
 import type { IpsetConnection } from './connection.ts'
@@ -32,10 +33,8 @@ export interface SetAuditOptions {
   /** Lists every set; otherwise a large set only when its number of entries differs. */
   readonly thorough: boolean
   readonly sets: AuditedMirror<SetParameters>
-  readonly entries: AuditedMirror<SetEntry> & LiveEntries & { readonly liveCount: number }
-  readonly budget: CpuBudget
-  /** Processor time of this process since its start, in milliseconds. */
-  readonly cpuMs: () => number
+  readonly entries: AuditedMirror<SetEntry> & LiveEntries
+  readonly share: AuditShare
   /** A difference was found: the caller should ask for a pass. */
   readonly onDoubt: () => void
   readonly signal: AbortSignal
@@ -46,8 +45,8 @@ const LARGE = 1000
 
 /** One round over all sets. Rejects when the kernel cannot be read, or when aborted. */
 export async function auditSets(options: SetAuditOptions): Promise<void> {
-  const { budget, cpuMs, entries, families, thorough, signal } = options
-  let startedMs = cpuMs()
+  const { share, entries, families, thorough, signal } = options
+  const budget = newBudget()
   const listed = await auditParameters(options)
   const expected = countEntries(entries)
   const due = CATALOGUE.filter(({ name, family }) => {
@@ -55,14 +54,12 @@ export async function auditSets(options: SetAuditOptions): Promise<void> {
     return families.includes(family) && (count !== elements || (elements > 0 && (thorough || elements <= LARGE)))
   })
   const keys = new Map<SetName, SetEntryKey[]>(due.map(({ name }) => [name, []]))
-  await nextTurn()
+  await budget.turn()
   entries.forEachLive(({ set }, key) => keys.get(set)?.push(key))
-  await budget.pay(cpuMs() - startedMs, listed.size + entries.liveCount, signal)
+  await share.rest(budget, signal)
   for (const set of due) {
-    startedMs = cpuMs()
-    const expectedKeys = keys.get(set.name) ?? []
-    await auditEntries(options, set, expectedKeys)
-    await budget.pay(cpuMs() - startedMs, expectedKeys.length, signal)
+    await auditEntries(options, set, keys.get(set.name) ?? [], budget)
+    await share.rest(budget, signal)
   }
 }
 
@@ -89,12 +86,13 @@ async function auditEntries(
   { ipset, entries, onDoubt, signal }: SetAuditOptions,
   set: SetDefinition,
   keys: readonly SetEntryKey[],
+  budget: Budget,
 ): Promise<void> {
   const comparison = new Comparison<SetEntry>(entries, { isSame: sameEntry, keys: () => keys })
   const onRestart = (): void => comparison.restart()
   await ipset.visitEntries(set, (entry) => comparison.compare(entryKey(entry), entry), {
     signal,
-    yieldAfterMs: 4,
+    budget,
     onRestart,
   })
   if (comparison.end()) onDoubt()

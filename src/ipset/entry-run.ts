@@ -3,9 +3,9 @@
  * part. It is then sent again entry by entry, to find the refused one; repeated additions and deletions are harmless.
  * @impure
  */
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { MAX_BATCH_MESSAGES, type MessageBatch } from '../netlink/batch.ts'
 import { asError } from '../values/errors.ts'
+import { newBudget } from '../values/event-loop.ts'
 import { definitionOf, MAX_ELEMENTS, type SetDefinition, type SetName } from './catalogue.ts'
 import { encodeEntries, MAX_ENTRIES } from './codec-entry.ts'
 import type { SetRequests } from './connection.ts'
@@ -50,6 +50,7 @@ export class EntryRun {
   }
 
   async outcomes(): Promise<readonly (Error | undefined)[]> {
+    const budget = newBudget()
     while (this.#unsent.length > 0) {
       this.#signal.throwIfAborted()
       const refused = await this.#send(this.#takeDatagram())
@@ -57,7 +58,7 @@ export class EntryRun {
       const again: EntryGroup[] = []
       for (const [group, error] of refused) again.push(...(await this.#afterRefusal(group, error)))
       this.#unsent.unshift(...again)
-      if (this.#unsent.length > 0) await nextTurn()
+      if (budget.spent()) await budget.turn()
     }
     return this.#outcomes
   }

@@ -4,8 +4,8 @@
  * the old set unchanged.
  * @impure
  */
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { MessageBatch } from '../netlink/batch.ts'
+import { newBudget } from '../values/event-loop.ts'
 import { type SetDefinition, type SetName, temporaryName } from './catalogue.ts'
 import { encodeEntries, MAX_ENTRIES } from './codec-entry.ts'
 import type { SetRequests } from './connection.ts'
@@ -42,13 +42,14 @@ async function copyEntries(ipset: SetRequests, set: SetDefinition, to: SetName, 
   const entries = (await ipset.listEntries(set, { signal })) ?? []
   const texts = entries.filter(({ noMatch }) => noMatch !== true).map(({ entry }) => entry)
   const batch = new MessageBatch(32 << 10)
+  const budget = newBudget()
   for (let from = 0; from < texts.length; from += MAX_ENTRIES) {
     signal.throwIfAborted()
     encodeEntries(batch, 'ADD', set, texts.slice(from, from + MAX_ENTRIES), to)
     const [outcome] = await ipset.transact(batch)
     batch.reset()
     if (outcome !== undefined) throw named(outcome, `copy ${set.name} to ${to}`)
-    await nextTurn()
+    if (budget.spent()) await budget.turn()
   }
 }
 

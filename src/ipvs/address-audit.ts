@@ -5,9 +5,10 @@
  */
 import type { Route } from '../netlink/route-codec.ts'
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
-import type { CpuBudget } from '../sync/audit.ts'
+import type { AuditShare } from '../sync/audit.ts'
 import { type AuditedMirror, Comparison } from '../sync/comparison.ts'
 import { familyOf } from '../values/address.ts'
+import { newBudget } from '../values/event-loop.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { SERVICE_DEVICE } from '../values/well-known.ts'
 import { type Binding, type BoundAddress, type Device, hasBinding } from './address-diff.ts'
@@ -15,9 +16,7 @@ import { hasPath, isOwnRoute, type LocalRoute, pathOf, type RoutePath } from './
 import { visitOwnRoutes } from './routes.ts'
 
 interface AuditOptions {
-  readonly budget: CpuBudget
-  /** Processor time of this process since its start, in milliseconds. */
-  readonly cpuMs: () => number
+  readonly share: AuditShare
   /** A difference was found: the caller should ask for a pass. */
   readonly onDoubt: () => void
   readonly signal: AbortSignal
@@ -42,8 +41,8 @@ export interface RouteAuditOptions extends AuditOptions {
 
 /** One round over the device and all of its addresses. Rejects when the kernel cannot be read, or when aborted. */
 export async function auditAddresses(options: AddressAuditOptions): Promise<void> {
-  const { rtnetlink, device, addresses, budget, cpuMs, onDoubt, signal } = options
-  const startedMs = cpuMs()
+  const { rtnetlink, device, addresses, share, onDoubt, signal } = options
+  const budget = newBudget()
   const link = await rtnetlink.getLink(SERVICE_DEVICE, { signal })
   const comparison = new Comparison<BoundAddress, Binding>(addresses, {
     isSame: hasBinding,
@@ -58,20 +57,19 @@ export async function auditAddresses(options: AddressAuditOptions): Promise<void
       await rtnetlink.visitAddresses((listed) => comparison.compare(listed.address, listed), {
         interfaceIndex: link.index,
         signal,
-        yieldAfterMs: 4,
+        budget,
         onRestart: () => comparison.restart(),
       })
     if (comparison.end()) onDoubt()
   }
-  await budget.pay(cpuMs() - startedMs, comparison.count, signal)
+  await share.rest(budget, signal)
 }
 
 /** One round over all routes of this program. Rejects when the kernel cannot be read, or when aborted. */
 export async function auditRoutes(options: RouteAuditOptions): Promise<void> {
-  const { rtnetlink, routes, families, budget, cpuMs, onDoubt, signal } = options
-  const startedMs = cpuMs()
+  const { rtnetlink, routes, families, share, onDoubt, signal } = options
+  const budget = newBudget()
   let isDoubtful = false
-  let count = 0
   for (const family of families) {
     const comparison = new Comparison<LocalRoute, RoutePath>(routes, {
       isSame: hasPath,
@@ -82,12 +80,11 @@ export async function auditRoutes(options: RouteAuditOptions): Promise<void> {
       if (isOwnRoute(route)) comparison.compare(route.destination, pathOf(route))
     }
     const onRestart = (): void => comparison.restart()
-    await visitOwnRoutes(rtnetlink, family, visit, { signal, yieldAfterMs: 4, onRestart })
+    await visitOwnRoutes(rtnetlink, family, visit, { signal, budget, onRestart })
     if (comparison.end()) isDoubtful = true
-    count += comparison.count
   }
   if (isDoubtful) onDoubt()
-  await budget.pay(cpuMs() - startedMs, count, signal)
+  await share.rest(budget, signal)
 }
 
 function* keysOf(routes: AuditedMirror<LocalRoute>, family: IpFamily): Generator<string, void, undefined> {

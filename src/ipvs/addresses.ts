@@ -7,7 +7,7 @@ import { encodeAddAddress, encodeDeleteAddress } from '../netlink/address-codec.
 import { MessageBatch } from '../netlink/batch.ts'
 import type { Outcome } from '../netlink/connection.ts'
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
-import { BatchPace, runInBatches } from '../netlink/run-batches.ts'
+import { runInBatches } from '../netlink/run-batches.ts'
 import type { FrontendKey } from '../service/frontends.ts'
 import type { TableIo } from '../sync/table.ts'
 import { familyOf } from '../values/address.ts'
@@ -44,7 +44,6 @@ export class AddressTable implements TableIo<BoundAddress, AddressOperation> {
   readonly kind = ADDRESSES
   readonly #rtnetlink: AddressRequests
   readonly #batch = new MessageBatch(16 << 10)
-  readonly #pace = new BatchPace()
   /** Loopback and link-local addresses that this process has bound for a Service. */
   readonly #unusual = new Set<string>()
   readonly #options: AddressTableOptions
@@ -89,7 +88,7 @@ export class AddressTable implements TableIo<BoundAddress, AddressOperation> {
         }
       },
     }
-    const run = (some: readonly AddressOperation[]) => runInBatches(some, sink, this.#pace, signal)
+    const run = (some: readonly AddressOperation[]) => runInBatches(some, sink, signal)
     this.#running = ops
     this.#sent = 0
     const results = await run(ops)

@@ -4,9 +4,10 @@
  * difference again before it changes anything.
  * @impure
  */
-import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { CpuBudget } from '../sync/audit.ts'
+import type { AuditShare } from '../sync/audit.ts'
 import { type AuditedMirror, Comparison } from '../sync/comparison.ts'
+import type { Budget } from '../values/budget.ts'
+import { newBudget } from '../values/event-loop.ts'
 import type { IpvsConnection } from './connection.ts'
 import { sameFields, sameRealServers } from './diff.ts'
 import { sortedRealServers } from './table.ts'
@@ -16,9 +17,7 @@ export interface AuditOptions {
   /** A connection that is used for nothing else, so that a change never waits for a list. */
   readonly ipvs: Pick<IpvsConnection, 'listDestinations' | 'visitServices'>
   readonly mirror: AuditedMirror<VirtualServer>
-  readonly budget: CpuBudget
-  /** Processor time of this process since its start, in milliseconds. */
-  readonly cpuMs: () => number
+  readonly share: AuditShare
   /** A difference was found: the caller should ask for a pass. */
   readonly onDoubt: () => void
   /** Everything compared since the last call was equal. */
@@ -26,59 +25,46 @@ export interface AuditOptions {
   readonly signal: AbortSignal
 }
 
-/** Virtual servers whose real servers are read before the budget is charged. */
-const SLICE = 8
-
 /** One round over the whole table. Rejects when the kernel cannot be read, or when aborted. */
 export async function auditVirtualServers(options: AuditOptions): Promise<void> {
-  await auditFields(options)
-  await auditRealServers(options)
+  const budget = newBudget()
+  await auditFields(options, budget)
+  await auditRealServers(options, budget)
 }
 
-async function auditFields(options: AuditOptions): Promise<void> {
-  const { ipvs, mirror, budget, cpuMs, signal } = options
-  const startedMs = cpuMs()
+async function auditFields(options: AuditOptions, budget: Budget): Promise<void> {
+  const { ipvs, mirror, share, signal } = options
   const comparison = new Comparison<VirtualServer, VirtualServerFields>(mirror, { isSame: sameFields })
   await ipvs.visitServices(
     (service) => {
       if (service.kind === 'address') comparison.compare(virtualServerKey(service.fields), service.fields)
     },
-    { signal, yieldAfterMs: 4, onRestart: () => comparison.restart() },
+    { signal, budget, onRestart: () => comparison.restart() },
   )
   report(comparison.end(), options)
-  await budget.pay(cpuMs() - startedMs, comparison.count, signal)
+  await share.rest(budget, signal)
 }
 
-async function auditRealServers(options: AuditOptions): Promise<void> {
-  const { ipvs, mirror, budget, cpuMs, signal } = options
-  let keys: VirtualServerKey[] = []
-  const compareSlice = async (): Promise<void> => {
-    const startedMs = cpuMs()
-    const doubtful: VirtualServerKey[] = []
-    let items = keys.length
-    for (const key of keys) {
-      const live = mirror.live(key)
-      if (live === undefined) continue
-      const servers = sortedRealServers(await ipvs.listDestinations(live, { signal }))
-      items += servers.length
-      // The mirror may have changed during the list: only its current state counts.
-      const now = mirror.live(key)?.realServers ?? []
-      if (!sameRealServers(servers, now)) doubtful.push(key)
-    }
-    keys = []
+async function auditRealServers(options: AuditOptions, budget: Budget): Promise<void> {
+  const { ipvs, mirror, share, signal } = options
+  let doubtful: VirtualServerKey[] = []
+  const endSlice = async (): Promise<void> => {
     if (doubtful.length > 0) mirror.doubt(doubtful)
     report(doubtful.length > 0, options)
-    await budget.pay(cpuMs() - startedMs, items, signal)
+    doubtful = []
+    await share.rest(budget, signal)
   }
   // The keys of this moment: one that is removed and added again meanwhile would be visited again, and the round might never end.
   for (const key of Array.from(mirror.liveKeys())) {
-    keys.push(key)
-    if (keys.length < SLICE) continue
-    await compareSlice()
-    // A change that has arrived goes first.
-    await nextTurn()
+    const live = mirror.live(key)
+    if (live === undefined) continue
+    const servers = sortedRealServers(await ipvs.listDestinations(live, { signal }))
+    // The mirror may have changed during the list: only its current state counts.
+    const now = mirror.live(key)?.realServers ?? []
+    if (!sameRealServers(servers, now)) doubtful.push(key)
+    if (budget.spent()) await endSlice()
   }
-  await compareSlice()
+  await endSlice()
 }
 
 function report(isDoubtful: boolean, { onDoubt, onRight }: AuditOptions): void {

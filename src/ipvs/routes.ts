@@ -8,7 +8,7 @@ import type { DumpOptions, Outcome } from '../netlink/connection.ts'
 import { encodeAddRoute, encodeDeleteRoute, type Route, RT_TABLE_LOCAL, RTN_LOCAL } from '../netlink/route-codec.ts'
 import { RT_SCOPE_HOST } from '../netlink/address-codec.ts'
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
-import { BatchPace, runInBatches } from '../netlink/run-batches.ts'
+import { runInBatches } from '../netlink/run-batches.ts'
 import type { TableIo } from '../sync/table.ts'
 import { ADDRESS_LENGTH, familyOf } from '../values/address.ts'
 import { CodedError } from '../values/errors.ts'
@@ -25,7 +25,6 @@ export class RouteTable implements TableIo<LocalRoute, RouteOperation> {
   readonly #rtnetlink: RouteRequests
   readonly #families: readonly IpFamily[]
   readonly #batch = new MessageBatch(16 << 10)
-  readonly #pace = new BatchPace()
 
   readonly #ipv6Lack: () => CodedError | undefined
 
@@ -61,7 +60,7 @@ export class RouteTable implements TableIo<LocalRoute, RouteOperation> {
         }
       },
     }
-    const outcomes = await runInBatches(ops, sink, this.#pace, signal)
+    const outcomes = await runInBatches(ops, sink, signal)
     const lack = outcomes.some(isRefusal) ? this.#ipv6Lack() : undefined
     return outcomes.map((outcome, index) => {
       const op = ops[index]
@@ -99,7 +98,7 @@ export class RouteTable implements TableIo<LocalRoute, RouteOperation> {
 export async function listOwnRoutes(
   rtnetlink: Pick<RtnetlinkConnection, 'listRoutes'>,
   families: readonly IpFamily[],
-  options: { readonly signal: AbortSignal; readonly yieldAfterMs?: number },
+  options: { readonly signal: AbortSignal },
 ): Promise<Route[]> {
   const found: Route[] = []
   for (const family of families)

@@ -3,11 +3,11 @@
  * because the list of the destinations of a service that does not exist is empty.
  * @impure
  */
-import { setImmediate as nextTurn } from 'node:timers/promises'
-import { BatchPace, runInBatches } from '../netlink/run-batches.ts'
+import { runInBatches } from '../netlink/run-batches.ts'
 import { parseFrontendKey } from '../service/frontends.ts'
 import type { TableIo } from '../sync/table.ts'
 import { type Cidr, contains } from '../values/cidr.ts'
+import { newBudget } from '../values/event-loop.ts'
 import type { DecodedDestination } from './codec-servers.ts'
 import type { IpvsBatch } from './batch.ts'
 import type { IpvsConnection } from './connection.ts'
@@ -26,10 +26,6 @@ import {
   type VirtualServerOperation,
 } from './types.ts'
 
-/** Virtual servers that are read between two turns of the event loop: a few milliseconds. So many real servers count as one more. */
-const READ_SLICE = 64
-const REAL_SERVERS_READ = 16
-
 /** The requests that the table makes. */
 type IpvsRequests = Pick<IpvsConnection, 'batch' | 'getService' | 'listDestinations' | 'listServices'>
 
@@ -39,7 +35,6 @@ export class VirtualServerTable implements TableIo<VirtualServer, VirtualServerO
   readonly #excluded: readonly Cidr[]
   readonly #isOwned: (key: VirtualServerKey) => boolean
   #batch: IpvsBatch | undefined
-  readonly #pace = new BatchPace()
 
   /**
    * `excluded`: virtual servers with an address in one of these (excludeCIDRs) are never removed. `isOwned`: a further
@@ -60,14 +55,11 @@ export class VirtualServerTable implements TableIo<VirtualServer, VirtualServerO
     signal: AbortSignal,
   ): Promise<Map<VirtualServerKey, VirtualServer>> {
     const found = new Map<VirtualServerKey, VirtualServer>()
-    let left = READ_SLICE
+    const budget = newBudget()
     for (const fields of keys === 'all' ? await this.#listed(signal) : keys.map(parseFrontendKey)) {
       const live = await this.#readOne(fields, signal)
       if (live !== undefined) found.set(virtualServerKey(live), live)
-      left -= 1 + (live?.realServers.length ?? 0) / REAL_SERVERS_READ
-      if (left > 0) continue
-      await nextTurn()
-      left = READ_SLICE
+      if (budget.spent()) await budget.turn()
     }
     return found
   }
@@ -94,7 +86,7 @@ export class VirtualServerTable implements TableIo<VirtualServer, VirtualServerO
     this.#batch ??= this.#ipvs.batch()
     const batch = this.#batch
     const sink = { encode: (op: VirtualServerOperation) => encode(batch, op), commit: () => batch.commit() }
-    return runInBatches(ops, sink, this.#pace, signal)
+    return runInBatches(ops, sink, signal)
   }
 
   /** Connections of each real server now; empty when there is no such virtual server. */

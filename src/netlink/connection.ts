@@ -4,13 +4,14 @@
  * belongs to the current exchange; this is how the replies of an abandoned exchange are skipped.
  * @impure
  */
+import type { Budget } from '../values/budget.ts'
 import { CodedError } from '../values/errors.ts'
+import { newBudget } from '../values/event-loop.ts'
 import { MAX_BATCH_MESSAGES, type MessageBatch } from './batch.ts'
 import { NLM_F_DUMP_INTR, NLMSG_DONE, NLMSG_ERROR, NLMSG_NOOP, NLMSG_OVERRUN } from './constants.ts'
 import { KernelError, netlinkError } from './errors.ts'
 import { Exchange, type NetlinkCounters } from './exchange.ts'
 import { decodeDone, decodeError, type ReceivedMessage, visitMessages } from './message.ts'
-import { Slice } from './slice.ts'
 import { type Transport, Turns } from './transport.ts'
 
 /** The result of one message of a batch: undefined is success. */
@@ -21,8 +22,8 @@ export interface CallOptions {
 }
 
 export interface DumpOptions extends CallOptions {
-  /** Lets the event loop run after this time. Default 8 ms. */
-  readonly yieldAfterMs?: number
+  /** The event loop runs where its slice is over. Default: a budget of the dump. */
+  readonly budget?: Budget
   /** Called when the dump starts again: what was decoded so far is void. */
   readonly onRestart?: () => void
 }
@@ -168,17 +169,15 @@ export class NetlinkConnection {
     options.signal?.throwIfAborted()
     const turn = this.#turns.take(options.signal)
     if (turn !== undefined) await turn
-    // A dump of one datagram reads the clock once: the audit makes thousands of them, and the clock is slow on some kernels.
-    const startedAt = performance.now()
-    const slice = new Slice(options.yieldAfterMs ?? 8, startedAt)
+    const { budget = newBudget() } = options
     let finished = false
     try {
-      const deadline = startedAt + this.#exchange.timeoutMs * DUMP_TIMEOUT_FACTOR
+      const deadline = performance.now() + this.#exchange.timeoutMs * DUMP_TIMEOUT_FACTOR
       for (let attempt = 1; ; attempt++) {
         const collected: T[] = []
         finished = false
-        const end = await this.#dumpOnce(request, decode, collected, slice, deadline, options.signal)
-        if (end !== 'complete') await this.#exchange.drain(slice)
+        const end = await this.#dumpOnce(request, decode, collected, budget, deadline, options.signal)
+        if (end !== 'complete') await this.#exchange.drain(budget)
         finished = true
         if (end === 'complete') return collected
         if (attempt === MAX_DUMP_ATTEMPTS) throw end
@@ -186,7 +185,7 @@ export class NetlinkConnection {
       }
     } finally {
       // The kernel continues a dump until it is read to its end; its messages must not reach the next request.
-      if (!finished) await this.#exchange.drain(slice)
+      if (!finished) await this.#exchange.drain(budget)
       this.#turns.pass()
     }
   }
@@ -202,7 +201,7 @@ export class NetlinkConnection {
     request: MessageBatch,
     decode: (message: ReceivedMessage) => T | undefined,
     collected: T[],
-    slice: Slice,
+    budget: Budget,
     deadline: number,
     signal: AbortSignal | undefined,
   ): Promise<DumpEnd> {
@@ -234,7 +233,7 @@ export class NetlinkConnection {
       }
     }
     const sequence = this.#exchange.send(request, false)
-    let progressBy = slice.endsAt + this.#exchange.timeoutMs
+    let progressBy = performance.now() + this.#exchange.timeoutMs
     for (;;) {
       let datagram: Uint8Array
       try {
@@ -255,7 +254,7 @@ export class NetlinkConnection {
       const now = performance.now()
       if (now > Math.min(progressBy, deadline)) throw this.#exchange.timedOut()
       if (ours) progressBy = now + this.#exchange.timeoutMs
-      if (now > slice.endsAt) await slice.next()
+      if (budget.spent()) await budget.turn()
       signal?.throwIfAborted()
       this.#exchange.throwIfClosed()
     }

@@ -3,9 +3,9 @@
  * into `netlink-overrun`. Sequence numbers grow over the life of the socket: a reused one would let a stale reply count.
  * @impure
  */
+import type { Budget } from '../values/budget.ts'
 import type { MessageBatch } from './batch.ts'
 import { KernelError, netlinkError } from './errors.ts'
-import type { Slice } from './slice.ts'
 import { Readiness, type Transport } from './transport.ts'
 
 /** Numbers since the connection was opened, which metrics show. */
@@ -81,8 +81,8 @@ export class Exchange {
   }
 
   /** Reads and drops everything queued, in slices, because the rest of a dump may be long. */
-  async drain(slice: Slice): Promise<void> {
-    while (!this.#readiness.closed && this.#discardQueued(slice)) await slice.next()
+  async drain(budget: Budget): Promise<void> {
+    while (!this.#readiness.closed && this.#discardQueued(budget)) await budget.turn()
   }
 
   /** The time (performance.now()) at which an answer to a request sent now is late. */
@@ -95,14 +95,14 @@ export class Exchange {
   }
 
   /** Drops everything queued; true when the slice ended before the queue was empty. */
-  #discardQueued(slice?: Slice): boolean {
+  #discardQueued(budget?: Budget): boolean {
     for (let left = 100_000; left > 0; left--) {
       try {
         if (this.#transport.receive() === undefined) return false
       } catch {
         // An error in a datagram that is dropped does not matter.
       }
-      if (slice !== undefined && performance.now() > slice.endsAt) return true
+      if (budget?.spentBySteps() === true) return true
     }
     return false
   }

@@ -27,7 +27,6 @@ export class Comparison<Item, Listed = Item> {
   /** Parts found so far, of items that have several. */
   readonly #found = new Map<string, number>()
   readonly #doubtful: string[] = []
-  #count = 0
 
   /** To be made when the list begins: what a pass adds later need not be in the list. */
   constructor(mirror: AuditedMirror<Item>, options: ComparisonOptions<Item, Listed>) {
@@ -40,14 +39,8 @@ export class Comparison<Item, Listed = Item> {
     return new Set((this.#options.keys ?? (() => this.#mirror.liveKeys()))())
   }
 
-  /** Items of the list so far. */
-  get count(): number {
-    return this.#count
-  }
-
   /** Compares one item of the list with what the mirror has now. */
   compare(key: string, listed: Listed): void {
-    this.#count++
     const live = this.#mirror.live(key)
     if (live === undefined || !this.#options.isSame(live, listed)) this.#doubtful.push(key)
     else if (this.#isComplete(key, this.#options.partsOf?.(live) ?? 1)) this.#missing.delete(key)
@@ -65,7 +58,6 @@ export class Comparison<Item, Listed = Item> {
     this.#missing = this.#expected()
     this.#found.clear()
     this.#doubtful.length = 0
-    this.#count = 0
   }
 
   /** Ends the list: the mirror doubts what differed, and what it still has although the list lacked it. Returns whether it doubts anything. */

@@ -3,11 +3,11 @@
  * kernel lists real servers of one virtual server at a time.
  * @impure
  */
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { CountedDestination, CountedVirtualServer } from '../ipvs/codec-servers.ts'
 import type { IpvsConnection } from '../ipvs/connection.ts'
 import { isDraining } from '../ipvs/drains.ts'
 import { realServerKey, virtualServerKey } from '../ipvs/types.ts'
+import { newBudget } from '../values/event-loop.ts'
 import type { Protocol } from '../values/protocol.ts'
 import { hasCounted, type PlaceSample, type RealServerSample, type Sample } from './sample.ts'
 
@@ -19,9 +19,6 @@ export interface IpvsReadOptions {
   readonly signal: AbortSignal
 }
 
-/** Answers of the kernel may be there at once, so a loop over them needs its own turns. */
-const TURN_MS = 8
-
 /** The part of a connection that is needed. */
 type Counted = Pick<IpvsConnection, 'listCountedServices' | 'listCountedDestinations'>
 
@@ -29,7 +26,7 @@ export async function readIpvs(
   ipvs: Counted,
   { choose, budgetMs = Number.POSITIVE_INFINITY, signal }: IpvsReadOptions,
 ): Promise<Sample> {
-  const services = await ipvs.listCountedServices({ signal, yieldAfterMs: TURN_MS })
+  const services = await ipvs.listCountedServices({ signal })
   const atMs = performance.now()
   const listed = new Map<string, CountedVirtualServer>()
   const places = new Map<string, PlaceSample>()
@@ -40,21 +37,19 @@ export async function readIpvs(
   }
   const listing: Sample = { mode: 'ipvs', atMs, places, unread: 0 }
   const lateMs = atMs + budgetMs
-  let turnMs = performance.now() + TURN_MS
+  // Answers of the kernel may be there at once, so a loop over them needs its own turns.
+  const budget = newBudget()
   let unread = 0
   for (const key of choose(listing)) {
     const service = listed.get(key)
     const place = places.get(key)
     if (service === undefined || place === undefined) continue
-    const nowMs = performance.now()
-    if (nowMs > lateMs) {
+    if (performance.now() > lateMs) {
       unread++
       continue
     }
-    if (nowMs > turnMs) {
-      await nextTurn(undefined, { signal })
-      turnMs = performance.now() + TURN_MS
-    }
+    if (budget.spent()) await budget.turn()
+    signal.throwIfAborted()
     const destinations = await ipvs.listCountedDestinations(service.fields, { signal })
     const realServers = new Map(destinations.map((one) => realServerOf(service.fields.protocol, one)))
     places.set(key, { ...place, realServers })

@@ -12,7 +12,7 @@ import { liveRoutes, LOOPBACK_INDEX, ROUTE_PROTOCOL } from '../../src/ipvs/route
 import type { InterfaceAddress } from '../../src/netlink/address-codec.ts'
 import type { Link } from '../../src/netlink/link-codec.ts'
 import { type Route, RT_TABLE_LOCAL, RTN_LOCAL } from '../../src/netlink/route-codec.ts'
-import { CpuBudget } from '../../src/sync/audit.ts'
+import { AuditShare } from '../../src/sync/audit.ts'
 import { familyOf } from '../../src/values/address.ts'
 import { IP_FAMILIES } from '../../src/values/protocol.ts'
 import { SERVICE_DEVICE } from '../../src/values/well-known.ts'
@@ -51,8 +51,7 @@ async function doubted(
       liveKeys: () => live.keys(),
       doubt: (keys) => void doubts.push(...(keys === 'all' ? ['all'] : keys)),
     },
-    budget: new CpuBudget({ share: () => 1, creditMs: 1e9, now: () => 0, sleep: async () => undefined }),
-    cpuMs: () => 0,
+    share: new AuditShare({ share: 1, now: () => 0, sleep: async () => undefined }),
     onDoubt: () => passes++,
     signal: new AbortController().signal,
   })
@@ -138,8 +137,7 @@ describe('auditRoutes', () => {
         doubt: (keys) => void doubts.push(...keys),
       },
       families: IP_FAMILIES,
-      budget: new CpuBudget({ share: () => 1, creditMs: 1e9, now: () => 0, sleep: async () => undefined }),
-      cpuMs: () => 0,
+      share: new AuditShare({ share: 1, now: () => 0, sleep: async () => undefined }),
       onDoubt: () => undefined,
       signal: new AbortController().signal,
     })

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { type AuditOptions, auditVirtualServers } from '../../src/ipvs/audit.ts'
 import { type RealServer, type VirtualServer, virtualServerKey } from '../../src/ipvs/types.ts'
-import { CpuBudget } from '../../src/sync/audit.ts'
+import { AuditShare } from '../../src/sync/audit.ts'
 import { makeRealServer as real, makeVirtualServer } from '../support/virtual-servers.ts'
 
 /** A service that IPVS finds by a mark of the packet instead of its address. */
@@ -40,8 +40,7 @@ async function doubted(kernel: readonly VirtualServer[], mirror: readonly Virtua
         keys.push(...some)
       },
     },
-    budget: new CpuBudget({ share: () => 1, creditMs: 1e9, now: () => 0, sleep: async () => undefined }),
-    cpuMs: () => 0,
+    share: new AuditShare({ share: 1, now: () => 0, sleep: async () => undefined }),
     onDoubt: () => passes++,
     signal: new AbortController().signal,
   })
@@ -86,8 +85,7 @@ describe('auditVirtualServers', () => {
         },
       },
       mirror: { live: (key) => live.get(key), liveKeys: () => live.keys(), doubt: () => undefined },
-      budget: new CpuBudget({ share: () => 1, creditMs: 1e9, now: () => 0, sleep: async () => undefined }),
-      cpuMs: () => 0,
+      share: new AuditShare({ share: 1, now: () => 0, sleep: async () => undefined }),
       onDoubt: () => undefined,
       signal: new AbortController().signal,
     })

@@ -17,7 +17,7 @@ import {
   type SetOperation,
   type SetParameters,
 } from '../../src/ipset/types.ts'
-import { CpuBudget } from '../../src/sync/audit.ts'
+import { AuditShare } from '../../src/sync/audit.ts'
 import { reconciled } from '../../src/sync/reconciled.ts'
 import { Reconciler } from '../../src/sync/reconciler.ts'
 import { TableSync } from '../../src/sync/table-sync.ts'
@@ -315,8 +315,7 @@ describe('ipset', needs('ipset:hash:ip,port,net', 'program:ipset'), () => {
         thorough,
         sets: mirror(of.sets),
         entries: mirror(of.entries),
-        budget: new CpuBudget({ share: () => 1, creditMs: 1, now: () => 0, sleep: async () => undefined }),
-        cpuMs: () => 0,
+        share: new AuditShare({ share: 1, now: () => 0, sleep: async () => undefined }),
         onDoubt: () => undefined,
         signal,
       })

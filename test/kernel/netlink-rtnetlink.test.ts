@@ -30,6 +30,7 @@ import {
 } from '../../src/netlink/route-codec.ts'
 import type { RtnetlinkConnection, RtnetlinkEvent } from '../../src/netlink/rtnetlink.ts'
 import { errorMessage } from '../netlink/wire.ts'
+import { oneByOne } from '../support/budgets.ts'
 import { until } from '../support/deadline.ts'
 
 const NAME = 'nltest0'
@@ -394,7 +395,7 @@ describe('rtnetlink on a real kernel', () => {
       encodeAddAddress(batch, { address: `10.102.0.${i}`, prefixLength: 32, interfaceIndex: index })
     for (let i = 0; i < 9; i++) await rtnetlink.transact(batch)
     const abort = new AbortController()
-    const aborted = rtnetlink.listAddresses({ signal: abort.signal, yieldAfterMs: 0 })
+    const aborted = rtnetlink.listAddresses({ signal: abort.signal, budget: oneByOne() })
     abort.abort(new Error('enough'))
     await assert.rejects(aborted, /enough/)
     assert.equal((await rtnetlink.listAddresses({ interfaceIndex: index })).length, 200)

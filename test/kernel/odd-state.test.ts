@@ -8,7 +8,7 @@ import { AddressTable } from '../../src/ipvs/addresses.ts'
 import { DeviceTable } from '../../src/ipvs/device.ts'
 import { encodeAddAddress, encodeDeleteAddress } from '../../src/netlink/address-codec.ts'
 import { MessageBatch } from '../../src/netlink/batch.ts'
-import { CpuBudget } from '../../src/sync/audit.ts'
+import { AuditShare } from '../../src/sync/audit.ts'
 import { TableSync } from '../../src/sync/table-sync.ts'
 import { Workbench } from '../support/daemon.ts'
 import { service, slice } from '../support/manifests.ts'
@@ -236,8 +236,7 @@ describe('auditAddresses', () => {
           liveKeys: () => addresses.liveKeys(),
           doubt: (keys) => void doubts.push(...keys),
         },
-        budget: new CpuBudget({ share: () => 1, creditMs: 1e9, now: () => 0, sleep: async () => undefined }),
-        cpuMs: () => 0,
+        share: new AuditShare({ share: 1, now: () => 0, sleep: async () => undefined }),
         onDoubt: () => undefined,
         signal,
       })

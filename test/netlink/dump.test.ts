@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { NetlinkConnection } from '../../src/netlink/connection.ts'
 import { netlinkError } from '../../src/netlink/errors.ts'
+import { oneByOne } from '../support/budgets.ts'
 import { batchOf, overrun, readByte, row } from './one-byte-messages.ts'
 import { doneMessage, errorMessage, FakeTransport, hex, join, message, type Reply, requests } from './wire.ts'
 
@@ -106,14 +107,14 @@ describe('NetlinkConnection.dump', () => {
     }
     setImmediate(count)
     try {
-      assert.equal((await connection.dump(batchOf(1), readByte, { yieldAfterMs: 0 })).length, 500)
+      assert.equal((await connection.dump(batchOf(1), readByte, { budget: oneByOne() })).length, 500)
     } finally {
       counting = false
     }
     assert.ok(turns > 100, `${turns} turns`)
 
     const abort = new AbortController()
-    const aborted = connection.dump(batchOf(1), readByte, { yieldAfterMs: 0, signal: abort.signal })
+    const aborted = connection.dump(batchOf(1), readByte, { budget: oneByOne(), signal: abort.signal })
     setImmediate(() => abort.abort(new Error('enough')))
     await assert.rejects(aborted, /enough/)
     assert.equal(transport.queue.length, 0)

@@ -1,4 +1,4 @@
-/** Budgets whose clock stands still, so that a test counts what a slice does. */
+/** Budgets for tests that count what a slice does. */
 import { Budget } from '../../src/values/budget.ts'
 
 /** As src/values/budget.ts has it. */
@@ -7,4 +7,10 @@ const ITEMS_A_MS = 100
 /** A budget whose slices end after so many items. */
 export function countedBudget(items: number): Budget {
   return new Budget({ now: () => 0, sliceMs: items / ITEMS_A_MS })
+}
+
+/** A budget whose slices are over at once. */
+export function oneByOne(): Budget {
+  const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
+  return new Budget({ now: () => 0, nextTurn, sliceMs: 0 })
 }

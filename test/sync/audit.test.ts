@@ -1,85 +1,85 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { auditPeriodically, CpuBudget } from '../../src/sync/audit.ts'
+import { auditPeriodically, AuditShare } from '../../src/sync/audit.ts'
+import { Budget } from '../../src/values/budget.ts'
 
-const signal = new AbortController().signal
+const { signal } = new AbortController()
 
-function world(creditMs: number) {
-  const clock = { nowMs: 0 }
+/** Audits that have 1 % of one core. */
+function world() {
+  const clock = { nowMs: 0, turns: 0 }
+  const sleeps: number[] = []
   const sleep = async (ms: number): Promise<void> => {
+    sleeps.push(ms)
     clock.nowMs += ms
   }
-  return { clock, budget: new CpuBudget({ share: () => 0.01, creditMs, now: () => clock.nowMs, sleep }) }
+  const now = (): number => clock.nowMs
+  const nextTurn = async (): Promise<void> => {
+    clock.turns++
+  }
+  const share = new AuditShare({ share: 0.01, now, sleep })
+  const budget = new Budget({ now, nextTurn })
+  /** So many milliseconds of work, and then a rest. */
+  const work = async (ms: number): Promise<void> => {
+    budget.begin()
+    clock.nowMs += ms
+    await share.rest(budget, signal)
+  }
+  return { clock, sleeps, share, budget, work, now, nextTurn }
 }
 
-describe('CpuBudget', () => {
-  it('does not wait for work up to the credit', async () => {
-    const { clock, budget } = world(50)
-    for (let index = 0; index < 50; index++) await budget.pay(1, 0, signal)
-    assert.equal(clock.nowMs, 0)
+describe('AuditShare', () => {
+  it('lets some work run ahead, with a turn for others after each slice', async () => {
+    const { clock, sleeps, work } = world()
+    for (let index = 0; index < 20; index++) await work(1)
+    assert.deepEqual([sleeps, clock.turns], [[], 20])
   })
 
   it('limits further work to its share of time', async () => {
-    const { clock, budget } = world(50)
-    for (let index = 0; index < 1000; index++) await budget.pay(1, 0, signal)
-    // The last sleep has restored up to a quarter of the credit.
-    assert.ok(clock.nowMs >= 95_000 && clock.nowMs < 96_300, `${clock.nowMs}`)
+    const { clock, work } = world()
+    for (let index = 0; index < 1000; index++) await work(1)
+    assert.ok(Math.abs(clock.nowMs - 98_000) < 200, `${clock.nowMs}`)
   })
 
-  it('restores the credit over time, up to its limit', async () => {
-    const { clock, budget } = world(10)
-    await budget.pay(10, 1000, signal)
+  it('restores unused time, up to a limit', async () => {
+    const { clock, sleeps, work } = world()
+    for (let index = 0; index < 20; index++) await work(1)
     clock.nowMs += 1_000_000
-    const before = clock.nowMs
-    await budget.pay(11, 1000, signal)
-    // 1 ms too much, and a quarter of the credit.
-    assert.equal(clock.nowMs - before, 350)
+    for (let index = 0; index < 20; index++) await work(1)
+    assert.deepEqual(sleeps, [])
+    await work(1)
+    assert.ok(sleeps.length > 0)
   })
 
-  it('sleeps seldom: each sleep allows for more than one piece of work', async () => {
-    let sleeps = 0
-    const clock = { nowMs: 0 }
-    const sleep = async (ms: number): Promise<void> => {
-      clock.nowMs += ms
-      sleeps++
+  it('shares the time among audits', async () => {
+    const { clock, share, work, now, nextTurn } = world()
+    const other = new Budget({ now, nextTurn })
+    for (let index = 0; index < 500; index++) {
+      await work(1)
+      other.begin()
+      clock.nowMs += 1
+      await share.rest(other, signal)
     }
-    const budget = new CpuBudget({ share: () => 0.001, creditMs: 20, now: () => clock.nowMs, sleep })
-    for (let index = 0; index < 1000; index++) await budget.pay(1, 100, signal)
-    assert.ok(sleeps / (clock.nowMs / 1000) < 0.25, `${sleeps} sleeps in ${clock.nowMs} ms`)
-    assert.ok(Math.abs(clock.nowMs - 980 / 0.001) < 6000, `${clock.nowMs}`)
+    assert.ok(Math.abs(clock.nowMs - 98_000) < 500, `${clock.nowMs}`)
   })
 
-  it('lets no debt last longer than ten minutes, whatever the audits owe together', async () => {
-    const clock = { nowMs: 0 }
-    const sleeps: number[] = []
-    const sleep = async (ms: number): Promise<void> => {
-      sleeps.push(ms)
+  it('counts a slice as no longer than it may be: the rest was the work of others', async () => {
+    const { clock, budget, work } = world()
+    await work(20)
+    const { nowMs } = clock
+    for (let index = 0; index < 100; index++) await work(150)
+    // 2 ms each.
+    assert.ok(Math.abs(clock.nowMs - nowMs - (budget.sliceMs * 101 - 20) * 100) < 1000, `${clock.nowMs - nowMs}`)
+  })
+
+  it('rests no longer than ten minutes, whatever the audits have done together', async () => {
+    const { clock, sleeps, share, now, nextTurn } = world()
+    const budget = new Budget({ now, nextTurn, sliceMs: 1_000_000 })
+    for (let index = 0; index < 2; index++) {
+      clock.nowMs += 50_000
+      await share.rest(budget, signal)
     }
-    const budget = new CpuBudget({ share: () => 0.001, creditMs: 20, now: () => clock.nowMs, sleep })
-    await budget.pay(5000, 100_000, signal)
-    await budget.pay(5000, 100_000, signal)
-    assert.deepEqual(sleeps.map(Math.round), [600_000, 600_000])
-  })
-
-  it('does not count more work than so few items can cost', async () => {
-    const { clock, budget } = world(0)
-    await budget.pay(500, 20, signal)
-    assert.equal(clock.nowMs, 300)
-  })
-
-  it('keeps to its share with a clock of processor time that ticks every 10 ms', async () => {
-    const { clock, budget } = world(20)
-    const ticked = (ms: number): number => Math.floor(ms / 10) * 10
-    // 3 ms of work each, which the limit of 4 ms a piece allows.
-    for (let index = 0; index < 1000; index++) await budget.pay(ticked((index + 1) * 3) - ticked(index * 3), 40, signal)
-    assert.ok(Math.abs(clock.nowMs - (3000 - 20) / 0.01) < 2000, `${clock.nowMs}`)
-  })
-
-  it('counts at most one tick more than so few items can cost, however little was counted before', async () => {
-    const { clock, budget } = world(0)
-    for (let index = 0; index < 100; index++) await budget.pay(0, 20, signal)
-    await budget.pay(500, 20, signal)
-    assert.equal(clock.nowMs, 1300)
+    assert.deepEqual(sleeps, [600_000, 600_000])
   })
 })
 

@@ -6,22 +6,16 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { auditAddresses, auditRoutes } from '../../ipvs/address-audit.ts'
 import { auditVirtualServers } from '../../ipvs/audit.ts'
-import { auditPeriodically, CpuBudget } from '../../sync/audit.ts'
+import { auditPeriodically, AuditShare } from '../../sync/audit.ts'
 import type { IpvsDataplane } from './dataplane.ts'
 import type { AuditObserver } from '../mode.ts'
 import type { Kernel } from './kernel.ts'
 import type { Clock } from '../../values/clock.ts'
 
-/**
- * Share of one core for all audits together. Small tables get a larger share, so that a round takes seconds even on a slow kernel; large ones
- * keep an idle proxy under 0.2 % of a core.
- */
-const SMALL_TABLE = { virtualServers: 1000, share: 0.002 }
-const LARGE_TABLE = { share: 0.001 }
+/** Share of one core for all audits together. */
+const SHARE = 0.001
 /** Addresses and routes are listed at most this often. */
 const ADDRESS_PERIOD_MS = 600_000
-/** Processor time that may be used at once, in milliseconds: enough for a small table. */
-const CREDIT_MS = 20
 
 export interface IpvsAuditOptions {
   readonly kernel: Kernel
@@ -40,12 +34,7 @@ export interface IpvsAuditOptions {
 /** Resolves when aborted; never rejects. */
 export async function auditIpvsMode(options: IpvsAuditOptions): Promise<void> {
   const { kernel, dataplane, periodMs, onDoubt, onError, observer, now, signal } = options
-  const budget = new CpuBudget({
-    share: () => (dataplane.virtualServers.liveCount > SMALL_TABLE.virtualServers ? LARGE_TABLE : SMALL_TABLE).share,
-    creditMs: CREDIT_MS,
-    now,
-    sleep: (ms, abort) => sleep(ms, undefined, { signal: abort }),
-  })
+  const share = new AuditShare({ share: SHARE, now, sleep: (ms, abort) => sleep(ms, undefined, { signal: abort }) })
   const { families } = kernel.support
   const every = (audit: string, round: (abort: AbortSignal) => Promise<void>, atLeastMs = 0): Promise<void> =>
     auditPeriodically({
@@ -61,8 +50,7 @@ export async function auditIpvsMode(options: IpvsAuditOptions): Promise<void> {
       auditVirtualServers({
         ipvs: kernel.auditIpvs,
         mirror: dataplane.virtualServers,
-        budget,
-        cpuMs,
+        share,
         onDoubt,
         onRight: () => observer.confirmed(),
         signal: abort,
@@ -75,8 +63,7 @@ export async function auditIpvsMode(options: IpvsAuditOptions): Promise<void> {
           rtnetlink: kernel.auditRtnetlink,
           device: dataplane.device,
           addresses: dataplane.virtualAddresses.addresses,
-          budget,
-          cpuMs,
+          share,
           onDoubt,
           signal: abort,
         }),
@@ -89,14 +76,13 @@ export async function auditIpvsMode(options: IpvsAuditOptions): Promise<void> {
           rtnetlink: kernel.auditRtnetlink,
           routes: dataplane.virtualAddresses.routes,
           families,
-          budget,
-          cpuMs,
+          share,
           onDoubt,
           signal: abort,
         }),
       ADDRESS_PERIOD_MS,
     ),
-    ...dataplane.firewall.audits({ budget, cpuMs, onDoubt }).map(({ name, round }) => every(name, round)),
+    ...dataplane.firewall.audits({ share, onDoubt }).map(({ name, round }) => every(name, round)),
   ])
 }
 
@@ -115,10 +101,4 @@ function observed(
       if (!abort.aborted) observer.ended(audit, now() - startedMs, failed)
     }
   }
-}
-
-/** Processor time of this process so far. */
-function cpuMs(): number {
-  const { user, system } = process.cpuUsage()
-  return (user + system) / 1000
 }

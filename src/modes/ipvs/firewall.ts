@@ -8,7 +8,7 @@ import type { CountedConnection, SetSize } from '../../metrics/sources.ts'
 import type { FamilySupport } from '../../node/families.ts'
 import type { IptablesChoice } from '../../node/iptables-choice.ts'
 import type { AddressFrontend, FrontendKey } from '../../service/frontends.ts'
-import type { CpuBudget } from '../../sync/audit.ts'
+import type { AuditShare } from '../../sync/audit.ts'
 import type { Reconciled } from '../../sync/reconciled.ts'
 import type { Stage } from '../../sync/reconciler.ts'
 import type { IpFamily } from '../../values/protocol.ts'
@@ -42,9 +42,7 @@ export interface FirewallSources {
 
 /** What an audit needs of those who run it. */
 export interface AuditTools {
-  readonly budget: CpuBudget
-  /** Processor time of this process since its start, in milliseconds. */
-  readonly cpuMs: () => number
+  readonly share: AuditShare
   readonly onDoubt: ModeWatch['onDoubt']
 }
 

@@ -6,9 +6,6 @@ import type { Kernel } from './kernel.ts'
 import type { IpvsDataplane } from './dataplane.ts'
 import { countedConnection, type KernelSources } from '../../metrics/sources.ts'
 
-/** Time with the event loop to itself while the counters of all virtual servers are read. */
-const TURN_MS = 4
-
 export function ipvsSources(kernel: Kernel, dataplane: IpvsDataplane): KernelSources {
   const { ipvs, auditIpvs, rtnetlink, auditRtnetlink } = kernel
   const { firewall } = dataplane
@@ -27,7 +24,7 @@ export function ipvsSources(kernel: Kernel, dataplane: IpvsDataplane): KernelSou
       drainingCount: () => dataplane.drains.count,
       drainsFinished: () => dataplane.drains.ended,
       slowStarts: () => dataplane.slowStarts,
-      readTraffic: (visit, signal) => auditIpvs.visitTraffic(visit, { signal, yieldAfterMs: TURN_MS }),
+      readTraffic: (visit, signal) => auditIpvs.visitTraffic(visit, { signal }),
     },
   }
 }

@@ -9,7 +9,7 @@ import type { VirtualServerId } from '../../ipvs/types.ts'
 import { CodedError } from '../../values/errors.ts'
 import { type IpFamily, IP_FAMILIES, type Protocol } from '../../values/protocol.ts'
 import { type Look, openLook } from './look.ts'
-import { allVirtualServers, countInVirtualServers, isTarget, TURN_MS } from './virtual-servers.ts'
+import { allVirtualServers, countInVirtualServers, isTarget } from './virtual-servers.ts'
 
 /** TCP and SCTP connections: `active` are established or being established, `inactive` closing, or closed a short time ago (TIME_WAIT). */
 export interface ConnectionCounts extends Connections {
@@ -86,7 +86,7 @@ export async function countFlowsTo(
             // The state of SCTP flows is not read: each counts until the kernel forgets it.
             counted[isActiveTcp || protocol === 'sctp' ? 'active' : 'inactive']++
         },
-        { signal, onRestart, yieldAfterMs: TURN_MS },
+        { signal, onRestart },
       )
       total.active += counted.active
       total.inactive += counted.inactive

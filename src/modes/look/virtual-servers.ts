@@ -2,15 +2,12 @@
  * The real servers of virtual servers as the kernel has them. It lists those of one virtual server at a time, so that each look at many takes
  * turns with other work.
  */
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { DecodedDestination } from '../../ipvs/codec-servers.ts'
 import type { IpvsConnection } from '../../ipvs/connection.ts'
 import { canDrain, type Connections, isDraining } from '../../ipvs/drains.ts'
 import { realServerKey, type VirtualServerFields, type VirtualServerId, virtualServerKey } from '../../ipvs/types.ts'
 import { formatEndpoint } from '../../values/address.ts'
-
-/** Answers of the kernel may be there at once, so a loop over them needs its own turns. */
-export const TURN_MS = 8
+import { newBudget } from '../../values/event-loop.ts'
 
 /** A virtual server with its real servers. */
 export interface ServersOf<Id> {
@@ -33,12 +30,11 @@ export async function* realServersOf<Id extends VirtualServerId>(
   ids: Iterable<Id>,
   signal: AbortSignal,
 ): AsyncGenerator<ServersOf<Id>, void, void> {
-  let turnMs = performance.now() + TURN_MS
+  // Answers of the kernel may be there at once, so a loop over them needs its own turns.
+  const budget = newBudget()
   for (const id of ids) {
-    if (performance.now() > turnMs) {
-      await nextTurn(undefined, { signal })
-      turnMs = performance.now() + TURN_MS
-    }
+    if (budget.spent()) await budget.turn()
+    signal.throwIfAborted()
     yield { id, destinations: await ipvs.listDestinations(id, { signal }) }
   }
 }
