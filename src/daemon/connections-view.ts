@@ -11,7 +11,7 @@ import type { Mode } from '../modes/mode.ts'
 import { deadlineSignal } from '../node/deadline.ts'
 import { parseFrontendKey } from '../service/frontends.ts'
 import type { DesiredFrontends } from '../sync/desired-frontends.ts'
-import { Turns } from './turns.ts'
+import { newBudget } from '../values/event-loop.ts'
 
 const DEADLINE_MS = 8000
 
@@ -50,15 +50,15 @@ async function virtualServersOf(
   { mode, desired }: Countable,
   targets: ReadonlySet<string>,
 ): Promise<readonly VirtualServerId[]> {
-  const turns = new Turns()
+  const budget = newBudget()
   const found = new Map<string, VirtualServerId>()
   for (const [key, { value }] of desired.frontends()) {
-    if (turns.isDue) await turns.next()
+    if (budget.spentBySteps()) await budget.turn()
     if (value.servicePort.candidates.some(({ address, port }) => isTarget(targets, address, port)))
       found.set(key, parseFrontendKey(key))
   }
   for (const { virtualServer, realServer } of mode.drains(performance.now())) {
-    if (turns.isDue) await turns.next()
+    if (budget.spentBySteps()) await budget.turn()
     if (targets.has(realServer) || targets.has(addressOfKey(realServer)))
       found.set(virtualServer, parseFrontendKey(virtualServer))
   }

@@ -25,6 +25,7 @@ import type { Mode } from '../modes/mode.ts'
 import type { HttpAnswer, HttpRequest } from '../serve/http-answer.ts'
 import type { ProblemLog } from '../serve/problem-log.ts'
 import type { DesiredFrontends } from '../sync/desired-frontends.ts'
+import { newBudget } from '../values/event-loop.ts'
 import { errorText, type Problem } from '../values/errors.ts'
 import type { Clock } from '../values/clock.ts'
 import { VERSION } from '../values/well-known.ts'
@@ -33,7 +34,6 @@ import type { PassLog } from './pass-log.ts'
 import type { ProxyHealth } from './proxy-health.ts'
 import type { Readiness } from './readiness.ts'
 import { servicesText } from './service-view.ts'
-import { Turns } from './turns.ts'
 import type { ListPod } from './sources.ts'
 
 /** The parts of a proxy that the answers are about; they are only read. */
@@ -247,12 +247,12 @@ const LIMIT = /^[1-9][0-9]{0,5}$/
 async function namesPage({ desired }: Inspected, parameters: URLSearchParams): Promise<NamesPage> {
   const limit = Math.min(MAX_PAGE, Number(parameters.has('limit') ? checked(parameters, 'limit', LIMIT) : MAX_PAGE))
   const after = parameters.has('after') ? checked(parameters, 'after', KEY) : undefined
-  const turns = new Turns()
+  const budget = newBudget()
   const frontends: FrontendName[] = []
   let isReached = after === undefined
   let more = false
   for (const [key, { value }] of desired.frontends()) {
-    if (turns.isDue) await turns.next()
+    if (budget.spentBySteps()) await budget.turn()
     if (!isReached) {
       isReached = key === after
       continue
@@ -270,7 +270,7 @@ async function namesPage({ desired }: Inspected, parameters: URLSearchParams): P
 async function servicesView(proxy: Inspected, parameters: URLSearchParams): Promise<string> {
   const owners = ownersOf(proxy, parameters).slice(0, MAX_SERVICES)
   const limit = MAX_ENTRIES / owners.length
-  return servicesText(owners, { ...proxy, nodeName: proxy.node.view.context.nodeName, turns: new Turns(), limit })
+  return servicesText(owners, { ...proxy, nodeName: proxy.node.view.context.nodeName, budget: newBudget(), limit })
 }
 
 /** The Services that a question names by their name, or by an address and port that they have won. */
@@ -292,11 +292,11 @@ function ownersOf({ desired, node }: Inspected, parameters: URLSearchParams): re
 }
 
 async function drainsView({ mode, desired }: Inspected, nowMs: number): Promise<DrainsView> {
-  const turns = new Turns()
+  const budget = newBudget()
   const drains: DrainView[] = []
   let omitted = 0
   for (const { virtualServer, realServer, ageMs, deadlineMs } of mode.drains(nowMs)) {
-    if (turns.isDue) await turns.next()
+    if (budget.spentBySteps()) await budget.turn()
     if (drains.length === MAX_DRAINS) omitted++
     else
       drains.push({

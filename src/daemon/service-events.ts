@@ -5,8 +5,8 @@
 import type { Occurrence } from '../events/event-objects.ts'
 import type { Events } from '../events/event-recorder.ts'
 import { Reporters } from '../events/reporters.ts'
+import { newBudget } from '../values/event-loop.ts'
 import type { Clock } from '../values/clock.ts'
-import { Turns } from './turns.ts'
 
 export interface ServiceEventsOptions {
   readonly nodeName: string
@@ -68,11 +68,11 @@ export class ServiceEvents {
 
   async #find(): Promise<Reporters> {
     const { nodeName, endpointNodes } = this.#options
-    const turns = new Turns()
+    const budget = newBudget()
     const nodes = new Set<string>()
     for (const node of endpointNodes()) {
       nodes.add(node)
-      if (turns.isDue) await turns.next()
+      if (budget.spentBySteps()) await budget.turn()
     }
     return new Reporters(nodeName, nodes)
   }

@@ -19,17 +19,17 @@ import type { ServicePort } from '../service/service-port.ts'
 import type { Frontend } from '../service/frontends.ts'
 import type { DesiredFrontends } from '../sync/desired-frontends.ts'
 import type { Claim } from '../sync/owned-map.ts'
+import type { Budget } from '../values/budget.ts'
 import { formatEndpoint } from '../values/address.ts'
 import { formatCidr } from '../values/cidr.ts'
 import type { Problem } from '../values/errors.ts'
-import type { Turns } from './turns.ts'
 
 export interface ServiceViewOptions {
   readonly desired: Pick<DesiredFrontends, 'claimedBy' | 'claims' | 'service'>
   readonly problems: Pick<ProblemLog, 'current'>
   readonly mode: Pick<Mode, 'name' | 'wanted'>
   readonly nodeName: string
-  readonly turns: Turns
+  readonly budget: Budget
   /** The most endpoints and frontends, and the most rows: a real server and a rule count as much as a row. */
   readonly limit: number
 }
@@ -46,36 +46,36 @@ export async function servicesText(owners: readonly string[], options: ServiceVi
 }
 
 async function serviceText(owner: string, options: ServiceViewOptions): Promise<string> {
-  const { desired, problems, turns } = options
+  const { desired, problems, budget } = options
   const { ports, omitted } = await servicePortViews(owner, options)
   const { wanted, omittedRows } = await wantedRows(owner, options)
   const found: Problem[] = []
   const subject = `service ${owner}`
   for (const problem of problems.current()) {
     if (problem.subject === subject && found.length < MAX_PROBLEMS) found.push(problem)
-    if (turns.isDue) await turns.next()
+    if (budget.spentBySteps()) await budget.turn()
   }
   const [namespace = '', name = ''] = owner.split('/')
   const annotations = annotationsIn(desired.service(owner)?.annotations ?? '')
-  return textOf({ namespace, name, ports, problems: found, omitted, annotations, wanted, omittedRows }, turns)
+  return textOf({ namespace, name, ports, problems: found, omitted, annotations, wanted, omittedRows }, budget)
 }
 
 /** JSON.stringify of a Service's view, port by port and in portions. */
-async function textOf({ ports, wanted, ...rest }: ServiceView, turns: Turns): Promise<string> {
+async function textOf({ ports, wanted, ...rest }: ServiceView, budget: Budget): Promise<string> {
   const texts: string[] = []
   for (const { endpoints, frontends, ...port } of ports) {
-    const lists = [await listText(endpoints, turns), await listText(frontends, turns)]
+    const lists = [await listText(endpoints, budget), await listText(frontends, budget)]
     texts.push(`${JSON.stringify(port).slice(0, -1)},"endpoints":${lists[0]},"frontends":${lists[1]}}`)
   }
-  const rows = await listText(wanted, turns)
+  const rows = await listText(wanted, budget)
   return `${JSON.stringify(rest).slice(0, -1)},"ports":[${texts.join(',')}],"wanted":${rows}}`
 }
 
-async function listText(items: readonly object[], turns: Turns): Promise<string> {
+async function listText(items: readonly object[], budget: Budget): Promise<string> {
   const texts: string[] = []
   for (const item of items) {
     texts.push(JSON.stringify(item))
-    if (turns.isDue) await turns.next()
+    if (budget.spentBySteps()) await budget.turn()
   }
   return `[${texts.join(',')}]`
 }
@@ -83,13 +83,13 @@ async function listText(items: readonly object[], turns: Turns): Promise<string>
 /** What is wanted for a Service's frontends, without those that another Service has won. */
 async function wantedRows(
   owner: string,
-  { desired, mode, turns, limit }: ServiceViewOptions,
+  { desired, mode, budget, limit }: ServiceViewOptions,
 ): Promise<{ readonly wanted: readonly Wanted[]; readonly omittedRows: number }> {
   const won: Frontend[] = []
   for (const key of desired.claimedBy(owner)) {
     const [first] = desired.claims(key)
     if (first?.owner === owner) won.push(first.value)
-    if (turns.isDue) await turns.next()
+    if (budget.spentBySteps()) await budget.turn()
   }
   const wanted: Wanted[] = []
   let left = limit
@@ -98,7 +98,7 @@ async function wantedRows(
     if (left > 0) wanted.push(row)
     else omittedRows++
     left -= sizeOf(row)
-    if (turns.isDue) await turns.next()
+    if (budget.spentBySteps()) await budget.turn()
   }
   return { wanted, omittedRows }
 }
@@ -117,7 +117,7 @@ async function servicePortViews(
   owner: string,
   options: ServiceViewOptions,
 ): Promise<{ readonly ports: readonly ServicePortView[]; readonly omitted: number }> {
-  const { desired, turns } = options
+  const { desired, budget } = options
   let left = options.limit
   let omitted = 0
   const open = new Map<string, OpenPort>()
@@ -133,7 +133,7 @@ async function servicePortViews(
     if (left > 0) entry.frontends.push(frontendView(frontend, claims, options.mode.name === 'ipvs'))
     else omitted++
     left--
-    if (turns.isDue) await turns.next()
+    if (budget.spentBySteps()) await budget.turn()
   }
   const ports: ServicePortView[] = []
   for (const { port, frontends } of open.values()) {
@@ -141,7 +141,7 @@ async function servicePortViews(
     for (const [index, endpoint] of port.candidates.entries()) {
       if (left-- > 0) endpoints.push(endpointView(port, endpoint, index, options.nodeName))
       else omitted++
-      if (turns.isDue) await turns.next()
+      if (budget.spentBySteps()) await budget.turn()
     }
     ports.push({ ...portView(port), endpoints, frontends })
   }

@@ -3,9 +3,9 @@
  * It is opened before the kernel is, which saves a cold start the time that the API server needs to answer.
  */
 import type { Node, ObjectChange, ObjectKind } from '../service/objects.ts'
+import { newBudget } from '../values/event-loop.ts'
 import type { Problem } from '../values/errors.ts'
 import type { ObjectSink, Source } from '../watch/source.ts'
-import { Turns } from './turns.ts'
 
 /** Services and slices as last applied. */
 export interface KnownObjects {
@@ -102,15 +102,15 @@ export class SharedSource {
       if (isGone) sink.apply([{ kind: 'nodes', key, value: undefined }])
     }
     sink.apply([...this.#removed.values()])
-    const turns = new Turns()
+    const budget = newBudget()
     let portion: ObjectChange[] = []
     for (const change of objects.objects()) {
       portion.push(change)
-      const { isDue } = turns
+      const isDue = budget.spentBySteps()
       if (portion.length < PORTION && !isDue) continue
       sink.apply(portion)
       portion = []
-      if (isDue) await turns.next()
+      if (isDue) await budget.turn()
     }
     sink.apply(portion)
     for (const [subject, problems] of this.#problems) sink.problems(subject, problems)

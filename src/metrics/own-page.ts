@@ -2,16 +2,13 @@
  * Writes the metrics of kube-ipvs itself, from numbers that the program keeps anyway.
  * @impure
  */
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { AuditCounts, EventLoopDelay } from './counts.ts'
 import { OWN } from './own-families.ts'
 import type { MetricsPage } from './page.ts'
 import { CONNECTIONS, IN_BYTES, IN_PACKETS, OUT_BYTES, OUT_PACKETS, type ServiceTraffic } from './service-traffic.ts'
 import type { CountedTable, Sources } from './sources.ts'
 import type { SyncCounts } from './sync-counts.ts'
-
-/** Services written before the next yield to the event loop: about a millisecond of work. */
-const SERVICES_PER_TURN = 250
+import { newBudget } from '../values/event-loop.ts'
 
 /** Writes what a scrape reads from the rest of the program. */
 export function writeOwn(page: MetricsPage, sources: Sources): void {
@@ -65,9 +62,9 @@ export async function writeTraffic(page: MetricsPage, traffic: ServiceTraffic): 
   await traffic.refresh()
   page.value(OWN.servicesLeftOut, [], traffic.leftOut)
   page.value(OWN.trafficFailures, [], traffic.failures)
-  let written = 0
+  const budget = newBudget()
   for (const { namespace, name, counters } of traffic.totals) {
-    if (++written % SERVICES_PER_TURN === 0) await nextTurn()
+    if (budget.spentBySteps()) await budget.turn()
     const of = (counter: number): number => counters[counter] ?? 0
     page.value(OWN.serviceConnections, [namespace, name], of(CONNECTIONS))
     page.value(OWN.servicePackets, ['in', namespace, name], of(IN_PACKETS))

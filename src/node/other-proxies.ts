@@ -5,7 +5,7 @@
  */
 import { closeSync, constants, openSync, readdirSync, readlinkSync, readSync } from 'node:fs'
 import { open } from 'node:fs/promises'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { newBudget } from '../values/event-loop.ts'
 
 export interface ProxyProcess {
   readonly pid: number
@@ -39,9 +39,6 @@ const MAX_FOUND = 10
 /** `pid:[…]` of the first PID namespace of a kernel (PROC_PID_INIT_INO). */
 const HOST_PIDS = 'pid:[4026531836]'
 
-/** Processes that are read in one turn of the event loop; each takes the kernel about 10 µs. */
-const PER_TURN = 200
-
 /**
  * The other proxies in our network namespace. Never rejects: what cannot be read is left out. Names are read synchronously, because a way
  * through the thread pool for each process takes many times as long as the kernel.
@@ -49,9 +46,10 @@ const PER_TURN = 200
 export async function findOtherProxies(options: FindOptions = {}): Promise<OtherProxies> {
   const { proc = '/proc', own = [process.pid, process.ppid], writers = [] } = options
   const found: ProxyProcess[] = []
-  for (const [index, pid] of processesOf(proc).entries()) {
+  const budget = newBudget()
+  for (const pid of processesOf(proc)) {
     if (found.length === MAX_FOUND) break
-    if (index % PER_TURN === PER_TURN - 1) await nextTurn()
+    if (budget.spent()) await budget.turn()
     if (own.includes(pid)) continue
     const name = readName(`${proc}/${pid}`)
     if (name === undefined) continue

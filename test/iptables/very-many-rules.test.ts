@@ -76,8 +76,8 @@ describe('inPortions', () => {
     }
     await work
     assert.deepEqual(taken, items)
-    // 4 ms are 200 items, and the clock is read for every 64th.
-    assert.deepEqual([...new Set(turns)], [256, 512, 768])
+    // 2 ms are 100 items, and the clock is read for every 64th.
+    assert.deepEqual([...new Set(turns)], [128, 256, 384, 512, 640, 768, 896])
   })
 
   it('ends between two portions when it is aborted', async () => {

@@ -32,10 +32,7 @@ export function inspectedOf(
   const desired = new DesiredFrontends(NODE, { maxCost: () => 300_000 })
   const problems = new ProblemLog(silentLog)
   for (const change of changes) desired.apply(change)
-  desired.flush(
-    { frontend: () => undefined, problems: (owner, found) => problems.report('service', owner, found) },
-    Number.POSITIVE_INFINITY,
-  )
+  desired.flushAll({ frontend: () => undefined, problems: (owner, found) => problems.report('service', owner, found) })
   return {
     inForce: { configuration: defaultConfiguration('ipvs') },
     mode: { name: 'ipvs', families: ['IPv4'], drains: () => drains, wanted: () => [] },

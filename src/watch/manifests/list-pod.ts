@@ -3,11 +3,11 @@
  * not have the pods of their endpoints.
  * @impure
  */
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Composer, type Document, Parser } from 'yaml'
 import { isObject } from '../objects/findings.ts'
 import { type PodEndpoints, PodEndpointCollector, type PodName } from '../objects/pod-endpoints.ts'
 import { readFolder } from './manifest-folder.ts'
+import { newBudget } from '../../values/event-loop.ts'
 
 /** Rejects when the folder cannot be read, or when aborted. A file that is no YAML is passed over. */
 export async function listPodFromManifests(
@@ -21,23 +21,19 @@ export async function listPodFromManifests(
   return collector.found
 }
 
-/** Longest time without yielding to the event loop between two documents, in milliseconds. */
-const TURN_MS = 8
-
 /** The documents of a file, and the items of those that are lists. */
 async function* objectsIn(text: string, signal: AbortSignal): AsyncGenerator<unknown, void, void> {
   // Most files have no pod at all.
   if (!text.includes('targetRef')) return
-  let turnMs = performance.now()
+  const budget = newBudget()
   for (const document of new Composer({ version: '1.1', logLevel: 'silent' }).compose(new Parser().parse(text))) {
     const json = jsonOf(document)
     yield json
     const items = isObject(json) ? json['items'] : undefined
     if (Array.isArray(items)) yield* items
-    if (performance.now() - turnMs < TURN_MS) continue
-    await nextTurn()
+    if (!budget.spent()) continue
+    await budget.turn()
     signal.throwIfAborted()
-    turnMs = performance.now()
   }
 }
 

@@ -3,9 +3,9 @@
  * which only the parsed tree of the document has.
  * @impure
  */
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Composer, type Document, isScalar, LineCounter, Parser, visit } from 'yaml'
 import type { ObjectChange, ObjectKind } from '../../service/objects.ts'
+import { newBudget } from '../../values/event-loop.ts'
 import type { Problem } from '../../values/errors.ts'
 import { isOutOfStack, nestingOf } from '../../values/nesting.ts'
 import { describe, type Intern, isObject, type JsonObject } from '../objects/findings.ts'
@@ -45,9 +45,6 @@ const LISTS: Readonly<Record<string, string>> = {
 }
 
 type Path = readonly (string | number)[]
-
-/** Longest time without yielding to the event loop between two documents, in milliseconds. */
-const TURN_MS = 8
 
 /** Parses a file and yields to the event loop between documents. Never rejects. @param name of the file, for problems */
 export async function parseManifestFile(
@@ -169,7 +166,7 @@ export async function parseManifestFile(
     )
   }
 
-  let turnMs = performance.now()
+  const budget = newBudget()
   let line = 1
   let end = 0
   try {
@@ -179,9 +176,7 @@ export async function parseManifestFile(
       line = lineAt(offsetOf(document, []))
       takeDocument(document)
       end = document.range?.[2] ?? end
-      if (performance.now() - turnMs < TURN_MS) continue
-      await nextTurn()
-      turnMs = performance.now()
+      if (budget.spent()) await budget.turn()
     }
   } catch (reason) {
     if (isOutOfStack(reason)) reportNesting(end)

@@ -4,8 +4,10 @@
  * has been delivered. A server that answers and then fails at once gets requests at growing intervals.
  * @impure
  */
-import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { ObjectChange, ObjectKind } from '../../service/objects.ts'
+import type { Budget } from '../../values/budget.ts'
+import { newBudget } from '../../values/event-loop.ts'
 import { CodedError } from '../../values/errors.ts'
 import type { ApiClient } from '../api/api-client.ts'
 import { ApiError } from '../api/api-error.ts'
@@ -55,8 +57,6 @@ export interface ReflectorOptions {
 
 /** Most objects of a list that are delivered in one call. */
 const MAX_DELIVERY = 100
-/** Longest time without yielding to the event loop, in milliseconds. */
-const TURN_MS = 3
 /** Longest wait that a server may ask for. */
 const MAX_RETRY_AFTER_MS = 300_000
 
@@ -81,7 +81,7 @@ export class Reflector {
   #silentMs = 0
   /** The resourceVersion at which the present watch started. */
   #versionBefore = ''
-  #turnStartMs: number
+  readonly #budget: Budget
 
   constructor(options: ReflectorOptions) {
     this.#options = options
@@ -102,7 +102,7 @@ export class Reflector {
       },
     }
     this.#store = new ObjectStore(options.kind, sink, options.labels)
-    this.#turnStartMs = options.now()
+    this.#budget = newBudget(options.now)
   }
 
   /** Starts the first list. Called once. */
@@ -195,7 +195,7 @@ export class Reflector {
           await this.#finishList()
         }
         if (!this.#streamingList) this.#markAlive()
-        await this.#yield()
+        if (this.#budget.spent()) await this.#budget.turn()
       }
     } catch (error) {
       if (silent && error instanceof ApiError && error.code === 'api-silent') {
@@ -219,7 +219,7 @@ export class Reflector {
       for (let start = 0; start < page.items.length; start += MAX_DELIVERY) {
         const slice = page.items.slice(start, start + MAX_DELIVERY)
         this.#deliver(slice.map((json) => this.#store.put(json)).filter((change) => change !== undefined))
-        await this.#yield()
+        if (this.#budget.spent()) await this.#budget.turn()
         if (this.#closed) return
       }
       if (page.continueToken !== '') continue
@@ -235,7 +235,7 @@ export class Reflector {
     const removals = this.#store.endList()
     for (let start = 0; start < removals.length; start += MAX_DELIVERY) {
       this.#deliver(removals.slice(start, start + MAX_DELIVERY))
-      await this.#yield()
+      if (this.#budget.spent()) await this.#budget.turn()
     }
     if (!this.#listed && !this.#closed) {
       this.#listed = true
@@ -256,13 +256,6 @@ export class Reflector {
 
   #livedMs(): number {
     return this.#aliveSinceMs === undefined ? 0 : this.#options.now() - this.#aliveSinceMs
-  }
-
-  /** Yields to the event loop after some milliseconds of work. */
-  async #yield(): Promise<void> {
-    if (this.#options.now() - this.#turnStartMs < TURN_MS) return
-    await nextTurn()
-    this.#turnStartMs = this.#options.now()
   }
 
   /** Delivers the events of one chunk of the stream. True when the bookmark that ends a streaming list was among them. */

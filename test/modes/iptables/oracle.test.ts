@@ -138,16 +138,13 @@ function run(name: string): void {
         nodePortPlaces: nodePorts.places[family],
         localhostNodePorts: (config.iptables?.localhostNodePorts ?? true) && nodePorts.includesLoopback,
       })
-    desired.flush(
-      {
-        frontend: (key, frontend) => {
-          const family = key.startsWith('[') ? 'IPv6' : 'IPv4'
-          sides.find((side) => side.family === family)?.wanted.frontend(key, frontend)
-        },
-        problems: () => {},
+    desired.flushAll({
+      frontend: (key, frontend) => {
+        const family = key.startsWith('[') ? 'IPv6' : 'IPv4'
+        sides.find((side) => side.family === family)?.wanted.frontend(key, frontend)
       },
-      Infinity,
-    )
+      problems: () => {},
+    })
     for (const { family, wanted, chains } of sides) {
       for (const { key, item } of wanted.changes()) {
         if (item === undefined) delete chains[key]

@@ -326,7 +326,7 @@ describe('IptablesFirewall and conflicts', () => {
     const desired = new DesiredFrontends(CONTEXT)
     const flush = async (): Promise<readonly string[]> => {
       const frontend = (key: string, one: Frontend | undefined): void => node.dataplane.frontend(key, one)
-      desired.flush({ frontend, problems: () => undefined })
+      desired.flushAll({ frontend, problems: () => undefined })
       await node.settle()
       return [...node.memory.entries.kernel.keys()].filter((key) => key.includes(VIP)).toSorted()
     }
