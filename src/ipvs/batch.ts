@@ -5,14 +5,8 @@
 import { MessageBatch } from '../netlink/batch.ts'
 import type { CallOptions, Outcome } from '../netlink/connection.ts'
 import { NLM_F_DUMP } from '../netlink/constants.ts'
-import {
-  encodeDestination,
-  encodeDestinationId,
-  encodeService,
-  encodeServiceId,
-  type ServiceFields,
-  type ServiceId,
-} from './codec-servers.ts'
+import { encodeDestination, encodeDestinationId } from './codec-destinations.ts'
+import { encodeService, encodeServiceId, type ServiceFields, type ServiceId } from './codec-servers.ts'
 import { IPVS_CMD, IPVS_GENL_VERSION, IPVS_OPERATION, type IpvsCommand } from './codec.ts'
 import type { RealServer } from './types.ts'
 

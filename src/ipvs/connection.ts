@@ -19,11 +19,13 @@ import { resolveFamily } from '../netlink/subsystems.ts'
 import { beginIpvs, IpvsBatch } from './batch.ts'
 import {
   type CountedDestination,
-  type CountedVirtualServer,
   decodeCountedDestination,
-  decodeCountedService,
   type DecodedDestination,
   decodeDestination,
+} from './codec-destinations.ts'
+import {
+  type CountedVirtualServer,
+  decodeCountedService,
   type DecodedService,
   decodeService,
   decodeServiceTraffic,

@@ -3,7 +3,8 @@
  * kernel lists real servers of one virtual server at a time.
  * @impure
  */
-import type { CountedDestination, CountedVirtualServer } from '../ipvs/codec-servers.ts'
+import type { CountedDestination } from '../ipvs/codec-destinations.ts'
+import type { CountedVirtualServer } from '../ipvs/codec-servers.ts'
 import type { IpvsConnection } from '../ipvs/connection.ts'
 import { isDraining } from '../ipvs/drains.ts'
 import { realServerKey, virtualServerKey } from '../ipvs/types.ts'

@@ -4,12 +4,10 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
+import { decodeDestination, encodeDestination, encodeDestinationId } from '../../src/ipvs/codec-destinations.ts'
 import {
-  decodeDestination,
   decodeService,
   decodeServiceTraffic,
-  encodeDestination,
-  encodeDestinationId,
   encodeService,
   encodeServiceId,
   type ServiceFields,

@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs'
 import { definitionOf, MAX_ELEMENTS } from '../../ipset/catalogue.ts'
-import type { DecodedDestination } from '../../ipvs/codec-servers.ts'
+import type { DecodedDestination } from '../../ipvs/codec-destinations.ts'
 import { isDraining } from '../../ipvs/drains.ts'
 import { schedulerFlagNames } from '../../ipvs/text.ts'
 import {

@@ -2,7 +2,7 @@
  * The real servers of virtual servers as the kernel has them. It lists those of one virtual server at a time, so that each look at many takes
  * turns with other work.
  */
-import type { DecodedDestination } from '../../ipvs/codec-servers.ts'
+import type { DecodedDestination } from '../../ipvs/codec-destinations.ts'
 import type { IpvsConnection } from '../../ipvs/connection.ts'
 import { canDrain, type Connections, isDraining } from '../../ipvs/drains.ts'
 import { realServerKey, type VirtualServerFields, type VirtualServerId, virtualServerKey } from '../../ipvs/types.ts'
