@@ -90,8 +90,7 @@ export function* frontendsOf(
   const choices = choicesOf(service, settings, problems)
   const sourceRanges = parseCidrs(service.sourceRanges)
   const families = familiesOf(service, choices, sourceRanges, node, settings, problems)
-  const joined =
-    JoinedSlices.ofFew(slices, node.nodeName) ?? (yield* JoinedSlices.ofMany(slices, node.nodeName, budget))
+  const joined = yield* JoinedSlices.of(slices, node.nodeName, budget)
   const ports = new ServicePorts(service, joined, node, settings.maxCost?.() ?? Number.POSITIVE_INFINITY, budget)
   const costs = new CostCount(settings.costs ?? VIRTUAL_SERVER_COSTS)
   const left = { places: limit, sourceRanges: limit }

@@ -18,7 +18,7 @@ interface SlicePortNumber {
   readonly port: number
 }
 
-/** Where a port of the Service gets its endpoints from; ports with the same slices and numbers and many entries share it. */
+/** Where a port of the Service gets its endpoints from; ports with the same slices and numbers share it. */
 export class PortSources {
   /** In the order of the names of slices. */
   readonly all: SlicePortNumber[] = []
@@ -30,9 +30,6 @@ export class PortSources {
   }
 }
 
-/** A list of so few entries is joined and sorted at once. */
-const FEW = 64
-
 const NONE: readonly Endpoint[] = []
 
 export class JoinedSlices {
@@ -42,8 +39,7 @@ export class JoinedSlices {
   readonly #ports = new Map<string, PortSources>()
   /** Sources by their slices and numbers; only with several ports. */
   #shared: Map<string, PortSources> | undefined
-  /** Only with many entries. */
-  #sorted: Map<EndpointSlice, readonly SliceEndpoint[]> | undefined
+  readonly #sorted = new Map<EndpointSlice, readonly SliceEndpoint[]>()
 
   /** @param slices in the order of their names */
   private constructor(slices: readonly EndpointSlice[], nodeName: string) {
@@ -51,31 +47,15 @@ export class JoinedSlices {
     this.#nodeName = nodeName
   }
 
-  /** Joins the slices of one Service, in any order; undefined when there are many or they have many ports: see `ofMany`. */
-  static ofFew(slices: readonly EndpointSlice[], nodeName: string): JoinedSlices | undefined {
-    let ports = slices.length
-    for (const slice of slices) ports += slice.ports.length
-    if (ports > FEW) return undefined
-    const joined = new JoinedSlices(slices.length < 2 ? slices : slices.toSorted(byName), nodeName)
-    for (const [place, slice] of joined.#slices.entries()) joined.#addPorts(slice, place, slice.ports)
-    return joined
-  }
-
-  /** Joins the slices of one Service, in any order and in portions. */
-  static *ofMany(slices: readonly EndpointSlice[], nodeName: string, budget: Budget): Work<JoinedSlices> {
+  /** Joins the slices of one Service, in any order. */
+  static *of(slices: readonly EndpointSlice[], nodeName: string, budget: Budget): Work<JoinedSlices> {
     const joined = new JoinedSlices(yield* sortInPortions(slices, byName, budget), nodeName)
     for (const [place, slice] of joined.#slices.entries())
-      for (let from = 0; from < slice.ports.length; from += PORTION) {
-        const ports = slice.ports.slice(from, from + PORTION)
-        joined.#addPorts(slice, place, ports)
-        if (budget.spent()) yield
+      for (const { name, protocol, port } of slice.ports) {
+        joined.#sourcesAt(portKey(slice.family, protocol, name)).add(slice, place, port)
+        if (budget.spentBySteps()) yield
       }
     return joined
-  }
-
-  #addPorts(slice: EndpointSlice, place: number, ports: EndpointSlice['ports']): void {
-    for (const { name, protocol, port } of ports)
-      this.#sourcesAt(portKey(slice.family, protocol, name)).add(slice, place, port)
   }
 
   #sourcesAt(key: string): PortSources {
@@ -94,7 +74,8 @@ export class JoinedSlices {
   /** The sources of a port; undefined when no slice has it. */
   sourcesOf(family: IpFamily, protocol: Protocol, portName: string): PortSources | undefined {
     const own = this.#ports.get(portKey(family, protocol, portName))
-    if (own === undefined || this.isFew(own)) return own
+    // The only port of a Service shares no work with others.
+    if (own === undefined || this.#ports.size === 1) return own
     const places = own.all.map(({ place, port }) => `${place}:${port}`).join()
     this.#shared ??= new Map()
     const known = this.#shared.get(places)
@@ -103,26 +84,11 @@ export class JoinedSlices {
     return own
   }
 
-  /** Whether a port has so few entries that `few` joins them, as nearly every port does. The only port of a Service shares no work with others. */
-  isFew({ entries }: PortSources): boolean {
-    return entries <= (this.#ports.size === 1 ? PORTION : FEW)
-  }
-
   /**
-   * All endpoints of a port with few entries, used or not: each ip:port once, sorted by address text and port. An endpoint whose address is
-   * of another family than its slice does not count.
+   * All endpoints of a port, used or not: each ip:port once, sorted by address text and port. An endpoint whose address is of another family
+   * than its slice does not count.
    */
-  few({ all }: PortSources): readonly Endpoint[] {
-    const joined: Endpoint[] = []
-    for (const { slice, port } of all)
-      for (const source of slice.endpoints)
-        if (familyOf(source.address) === slice.family) joined.push({ address: source.address, port, source })
-    // The sort is stable: entries for one ip:port become neighbours in the order of their slices.
-    return this.#withoutRepeats(joined.sort(compareEndpoints))
-  }
-
-  /** The same of a port with any number of entries. */
-  *many({ all }: PortSources, budget: Budget): Work<readonly Endpoint[]> {
+  *endpoints({ all }: PortSources, budget: Budget): Work<readonly Endpoint[]> {
     const lists: Endpoint[][] = []
     for (const group of smallGroups(all)) {
       const own: Endpoint[] = []
@@ -137,7 +103,6 @@ export class JoinedSlices {
 
   /** The endpoints of a slice that are of its family, by address; of one address in their order. */
   #sort(slice: EndpointSlice): readonly SliceEndpoint[] {
-    this.#sorted ??= new Map()
     const known = this.#sorted.get(slice)
     if (known !== undefined) return known
     const sorted = slice.endpoints

@@ -9,7 +9,7 @@ import { type FamilyOfService, makeServicePort, type PortEndpoints, type Service
 import type { JoinedSlices, PortSources } from './joined-slices.ts'
 import { type NodePlace, READS_NODE_PORT_ADDRESSES } from './node-context.ts'
 import type { Service, ServicePortSpec } from './objects.ts'
-import { endpointWeights, weightOf } from './weights.ts'
+import { endpointWeights } from './weights.ts'
 
 const NONE: readonly Endpoint[] = []
 
@@ -20,8 +20,7 @@ export class ServicePorts {
   readonly #budget: Budget
   /** Undefined: the port is left out. */
   readonly #ports = new Map<FamilyOfService, Map<ServicePortSpec, ServicePort | undefined>>()
-  /** Of ports with many entries. */
-  readonly #endpoints = new Map<PortSources | undefined, PortEndpoints>()
+  readonly #endpoints = new Map<PortSources, PortEndpoints>()
   readonly #localReady: { [family in IpFamily]?: number } = {}
   /** Entries of slices that may still be worked through. */
   #entriesLeft: number
@@ -46,7 +45,7 @@ export class ServicePorts {
     const made = this.#portsIn(family)
     if (made.has(spec)) return made.get(spec)
     const sources = this.#joined.sourcesOf(family.family, spec.protocol, spec.name)
-    const endpoints = this.#few(sources, family) ?? (yield* this.#many(sources, family))
+    const endpoints = yield* this.#endpointsOf(sources, family)
     // kube-proxy answers health checks only for Services with a port for them.
     const hasChecks = this.#service.healthCheckNodePort !== 0
     const localReadyEndpoints = hasChecks ? yield* this.#localReadyIn(family.family) : 0
@@ -70,22 +69,16 @@ export class ServicePorts {
     return ports
   }
 
-  /** The endpoints of a port with few entries: a generator would be a tenth of the cost of a Service. */
-  #few(sources: PortSources | undefined, { choices: { weights } }: FamilyOfService): PortEndpoints | undefined {
+  /** Undefined when the port has more entries than are left. */
+  *#endpointsOf(
+    sources: PortSources | undefined,
+    { choices: { weights } }: FamilyOfService,
+  ): Work<PortEndpoints | undefined> {
     if (sources === undefined) return this.#select(NONE, weights && [])
-    const { entries } = sources
-    if (!this.#joined.isFew(sources) || entries > this.#entriesLeft) return undefined
-    this.#entriesLeft -= entries
-    const candidates = this.#joined.few(sources)
-    return this.#select(candidates, weights && candidates.map(({ source }) => weightOf(weights, source, this.#node)))
-  }
-
-  /** The endpoints of any port; undefined when it has more entries than are left. */
-  *#many(sources: PortSources | undefined, { choices: { weights } }: FamilyOfService): Work<PortEndpoints | undefined> {
     const known = this.#endpoints.get(sources)
-    if (known !== undefined || sources === undefined || sources.entries > this.#entriesLeft) return known
+    if (known !== undefined || sources.entries > this.#entriesLeft) return known
     this.#entriesLeft -= sources.entries
-    const candidates = yield* this.#joined.many(sources, this.#budget)
+    const candidates = yield* this.#joined.endpoints(sources, this.#budget)
     const own = weights && (yield* endpointWeights(weights, candidates, this.#node, this.#budget))
     if (this.#budget.spent()) yield
     const endpoints = this.#select(candidates, own)

@@ -15,14 +15,14 @@ const READY = endpoint({ address: '10.0.1.1', ready: true, serving: true, nodeNa
 const SLICE = slice({ name: 'web-1', ports: [slicePort({ name: 'http', port: 8080 })], endpoints: [READY] })
 
 function joined(slices: readonly EndpointSlice[]): JoinedSlices {
-  return allOf(JoinedSlices.ofMany(slices, 'node0', new Budget()))
+  return allOf(JoinedSlices.of(slices, 'node0', new Budget()))
 }
 
 function endpointsOf(slices: readonly EndpointSlice[], portName = 'http'): readonly Endpoint[] {
   const all = joined(slices)
   const sources = all.sourcesOf('IPv4', 'tcp', portName)
   if (sources === undefined) return []
-  return all.isFew(sources) ? all.few(sources) : allOf(all.many(sources, new Budget()))
+  return allOf(all.endpoints(sources, new Budget()))
 }
 
 function texts(slices: readonly EndpointSlice[], portName = 'http'): readonly string[] {
