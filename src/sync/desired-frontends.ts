@@ -38,11 +38,10 @@ export class DesiredFrontends {
   /** What each owner claims. */
   readonly #claimed = new Map<string, readonly FrontendKey[]>()
   readonly #dirty = new DirtyOwners()
-  /**
-   * Owners whose work is longer than the slice that it began in, with that work, or undefined if it has not begun. If an owner becomes dirty
-   * whose work is under way, its next work waits for this one.
-   */
+  /** Owners whose work is longer than the slice that it began in, with that work, or undefined if it has not begun. */
   readonly #long = new Map<string, OwnerWork | undefined>()
+  /** Those of them that became dirty while their work was under way. */
+  readonly #again = new Set<string>()
   /** Owners whose last work was long; none that `all` has computed, which ends although they change all the time. */
   readonly #slow = new Set<string>()
   #isInAll = false
@@ -68,8 +67,6 @@ export class DesiredFrontends {
     })
   }
 
-  readonly #isUnderWay = (owner: string): boolean => this.#long.has(owner)
-
   /** Applies one change of a Service or a slice. A Node's change is left to the caller, who makes the context. */
   apply(change: ObjectChange): void {
     if (change.kind === 'services') this.#applyService(change.key, change.value)
@@ -85,11 +82,11 @@ export class DesiredFrontends {
     for (const owner of this.#services.keys()) if ((this.#reads.of(owner) & changed) !== 0) this.#mark(owner)
   }
 
-  /** An owner becomes dirty. Its work waits with the long ones if it was long the last time. */
+  /** An owner becomes dirty: its next work waits for the one under way, and with the long ones if it was long the last time. */
   #mark(owner: string): void {
-    const isUnderWay = this.#long.get(owner) !== undefined
-    if (isUnderWay || !(this.#slow.has(owner) || this.#long.has(owner))) this.#dirty.add(owner)
-    else this.#long.set(owner, undefined)
+    if (this.#long.get(owner) !== undefined) this.#again.add(owner)
+    else if (this.#slow.has(owner)) this.#long.set(owner, undefined)
+    else this.#dirty.add(owner)
   }
 
   /**
@@ -97,16 +94,13 @@ export class DesiredFrontends {
    * the one that is not done then, which `resume` continues.
    */
   flush(listener: FrontendListener, nowMs = Number.POSITIVE_INFINITY): number {
-    return this.#flush(this.#dirty.fromBothEnds(this.#isUnderWay), listener, nowMs)
+    return this.#flush(() => this.#dirty.takeFromBothEnds(), listener, nowMs)
   }
 
-  #flush(owners: Iterable<string>, listener: FrontendListener, nowMs: number): number {
-    let some = false
-    for (const owner of owners) {
-      if (some && this.budget.spent()) return this.#dirty.size
-      some = true
-      this.#dirty.delete(owner)
+  #flush(take: () => string | undefined, listener: FrontendListener, nowMs = Number.POSITIVE_INFINITY): number {
+    for (let owner = take(); owner !== undefined; owner = take()) {
       this.#run(this.#workOf(owner), listener)
+      if (this.#dirty.size > 0 && this.budget.spent()) return this.#dirty.size
     }
     this.#decide(nowMs)
     return 0
@@ -135,12 +129,15 @@ export class DesiredFrontends {
    */
   *all(listener: FrontendListener): Work<void> {
     this.#isInAll = true
-    const needed = Array.from(this.#dirty.inOrder(this.#isUnderWay)).filter(this.#isNeededFirst)
-    this.#flush(needed, listener, Number.POSITIVE_INFINITY)
-    for (let decisions = 0; this.isDirty && decisions < MAX_DECISIONS; decisions++) {
-      while (this.#flush(this.#dirty.inOrder(this.#isUnderWay), listener, Number.POSITIVE_INFINITY) > 0) yield
-      while (this.resume(listener) > 0) yield
+    for (const owner of Array.from(this.#dirty.keys()).filter(this.#isNeededFirst)) {
+      this.#dirty.delete(owner)
+      this.#run(this.#workOf(owner), listener)
     }
+    let decisions = 0
+    do {
+      while (this.#flush(() => this.#dirty.takeOldest(), listener) > 0) yield
+      while (this.resume(listener) > 0) yield
+    } while (this.isDirty && ++decisions < MAX_DECISIONS)
     this.#isInAll = false
   }
 
@@ -282,10 +279,7 @@ export class DesiredFrontends {
     this.#choices.set(owner, contribution?.choices)
     // It is computed again after the decision.
     if (!this.room.isUndecided(owner)) this.#report(owner, contribution?.problems ?? [], listener)
-    if (this.#slow.has(owner) && this.#dirty.has(owner)) {
-      this.#dirty.delete(owner)
-      this.#mark(owner)
-    }
+    if (this.#again.delete(owner)) this.#mark(owner)
   }
 
   #report(owner: string, problems: readonly Problem[], listener: FrontendListener): void {

@@ -3,11 +3,10 @@
  * after it.
  */
 import { DelayedKeys } from './delayed-keys.ts'
+import { KeyQueue } from './key-queue.ts'
 
 export class PendingKeys {
-  readonly #dirty = new Set<string>()
-  /** Where `takeDue` continues. A new iterator would step over the places of all keys that were taken before, one by one. */
-  #cursor = this.#dirty.values()
+  readonly #dirty = new KeyQueue()
   readonly #unread = new Set<string>()
   /** They are in neither of the sets above. */
   readonly #delayed = new DelayedKeys()
@@ -57,8 +56,8 @@ export class PendingKeys {
   }
 
   /** In the order of a pass. */
-  get dirty(): ReadonlySet<string> {
-    return this.#dirty
+  dirty(): Iterable<string> {
+    return this.#dirty.keys()
   }
 
   get hasUnread(): boolean {
@@ -74,18 +73,7 @@ export class PendingKeys {
 
   /** The next dirty key, without those to be read first; it is not dirty any more. Undefined when there is none. */
   takeDue(): string | undefined {
-    // To the end, and then once from the beginning: keys that could not be taken before have stayed there.
-    for (let rounds = 0; rounds < 2; ) {
-      const { done, value: key } = this.#cursor.next()
-      if (done === true) {
-        this.#cursor = this.#dirty.values()
-        rounds++
-      } else if (!this.#unread.has(key)) {
-        this.#dirty.delete(key)
-        return key
-      }
-    }
-    return undefined
+    return this.#dirty.take((key) => this.#unread.has(key))
   }
 
   /** When something is due: 0 for now, else the end of the next wait; undefined for nothing. */

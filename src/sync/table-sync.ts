@@ -192,7 +192,7 @@ export class TableSync<Item, Op> {
 
   /** All keys that are wanted or live, the dirty ones first and in the order of a pass. */
   keys(): Set<string> {
-    return new Set([...this.#pending.dirty, ...this.#desired.keys(), ...this.#live.keys()])
+    return new Set([...this.#pending.dirty(), ...this.#desired.keys(), ...this.#live.keys()])
   }
 
   /** Whether a step may run now. A step on a suspected key is a repair, and a key that needs repairs too often waits longer each time. */

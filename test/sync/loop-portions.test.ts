@@ -207,61 +207,68 @@ it('SyncLoop with another dataplane applies a burst in one pass', async () => {
   await world.loop.close()
 })
 
-/** No owner waits. */
-const never = (): boolean => false
+/** Takes owners until none is left, or the limit is reached. */
+function takeAll(take: () => string | undefined, limit = Number.POSITIVE_INFINITY): readonly string[] {
+  const taken: string[] = []
+  for (let owner = take(); owner !== undefined; owner = taken.length < limit ? take() : undefined) taken.push(owner)
+  return taken
+}
 
 describe('DirtyOwners', () => {
+  const dirtyOf = (...owners: readonly string[]): DirtyOwners => {
+    const dirty = new DirtyOwners()
+    for (const owner of owners) dirty.add(owner)
+    return dirty
+  }
+
   it('gives each owner once, three of the newest and then the oldest, or in the order in which they became dirty', () => {
-    const dirty = new DirtyOwners()
-    for (const owner of ['a', 'b', 'c', 'a', 'd', 'e']) dirty.add(owner)
-    assert.deepEqual([...dirty.fromBothEnds(never)], ['e', 'd', 'c', 'a', 'b'])
-    assert.deepEqual([...dirty.inOrder(never)], ['a', 'b', 'c', 'd', 'e'])
-    const waits = (owner: string): boolean => owner === 'a' || owner === 'e'
-    assert.deepEqual([...dirty.inOrder(waits)], ['b', 'c', 'd'])
-    assert.deepEqual([dirty.size, dirty.has('c'), dirty.has('x')], [5, true, false])
+    const owners = ['a', 'b', 'c', 'a', 'd', 'e']
+    const [one, other] = [dirtyOf(...owners), dirtyOf(...owners)]
+    assert.deepEqual([one.size, ...one.keys()], [5, 'a', 'b', 'c', 'd', 'e'])
+    assert.deepEqual(
+      takeAll(() => one.takeFromBothEnds()),
+      ['e', 'd', 'c', 'a', 'b'],
+    )
+    assert.deepEqual(
+      takeAll(() => other.takeOldest()),
+      ['a', 'b', 'c', 'd', 'e'],
+    )
+    assert.deepEqual([one.size, other.size], [0, 0])
   })
 
-  it('gives an owner that was deleted and became dirty again its new place', () => {
-    const dirty = new DirtyOwners()
-    for (const owner of ['a', 'b', 'c']) dirty.add(owner)
+  it('gives an owner that was taken or deleted and became dirty again its new place', () => {
+    const dirty = dirtyOf('a', 'b', 'c')
     dirty.delete('a')
-    assert.deepEqual([...dirty.fromBothEnds(never)], ['c', 'b'])
     dirty.add('a')
-    assert.deepEqual([...dirty.fromBothEnds(never)], ['a', 'b', 'c'])
+    assert.equal(dirty.takeFromBothEnds(), 'a')
+    assert.equal(dirty.takeOldest(), 'b')
+    dirty.add('b')
+    assert.deepEqual(
+      takeAll(() => dirty.takeFromBothEnds()),
+      ['b', 'c'],
+    )
   })
 
-  it('lets no owner wait forever, whatever the size of portions, while newer ones keep coming and one of the oldest waits', () => {
+  it('lets no owner wait forever, whatever the size of slices, while newer ones keep coming', () => {
     for (const size of [1, 2, 3, 4, 5]) {
-      const dirty = new DirtyOwners()
-      for (const owner of ['resting', 'a', 'b', 'c']) dirty.add(owner)
-      const rests = (owner: string): boolean => owner === 'resting'
-      let portions = 0
-      for (; dirty.has('c') && portions < 100; portions++) {
-        for (let index = 0; index < size; index++) dirty.add(`new-${portions}-${index}`)
-        let left = size
-        for (const owner of dirty.fromBothEnds(rests)) {
-          if (left-- <= 0) break
-          dirty.delete(owner)
-        }
+      const dirty = dirtyOf('a', 'b', 'c')
+      let slices = 0
+      for (let isWaiting = true; isWaiting && slices < 100; slices++) {
+        for (let index = 0; index < size; index++) dirty.add(`new-${slices}-${index}`)
+        if (takeAll(() => dirty.takeFromBothEnds(), size).includes('c')) isWaiting = false
       }
-      assert.ok(portions <= 12, `${portions} portions of ${size}`)
-      assert.ok(dirty.has('resting'))
+      assert.ok(slices <= 12, `${slices} slices of ${size}`)
     }
   })
 
-  it('gives every owner exactly once while each is deleted in its turn and others come in between', () => {
+  it('gives every owner exactly once while others come in between', () => {
     const dirty = new DirtyOwners()
     const seen: string[] = []
     for (let round = 0; round < 300; round++) {
       for (let index = 0; index < 20; index++) dirty.add(`${round}-${index}`)
-      let left = 15
-      for (const owner of dirty.fromBothEnds(never)) {
-        if (left-- <= 0) break
-        dirty.delete(owner)
-        seen.push(owner)
-      }
+      seen.push(...takeAll(() => dirty.takeFromBothEnds(), 15))
     }
-    seen.push(...dirty.fromBothEnds(never))
+    seen.push(...takeAll(() => dirty.takeFromBothEnds()))
     assert.equal(seen.length, 6000)
     assert.equal(new Set(seen).size, 6000)
   })
