@@ -5,12 +5,13 @@
 import { deadlineSignal } from '../node/deadline.ts'
 import { CodedError } from '../values/errors.ts'
 import { explainService, type Explanation } from './explain/explanation.ts'
-import { explainKernel, fromKernel, readObjects, rulesUnread } from './explain/kernel-only.ts'
+import { explainKernel, fromKernel, rulesUnread } from './explain/kernel-only.ts'
 import { addressOfPod, findServices, type Knowledge, nearestTo, openKnowledge } from './explain/knowledge.ts'
 import { pathKeys, predictPaths } from './explain/paths.ts'
 import { type PacketSource, parseSource, parseTarget, type Target } from './explain/target.ts'
 import { explanationText } from './explain/text.ts'
 import { keysAt } from '../inspect/places.ts'
+import { readLive } from '../modes/look/live-tables.ts'
 import { type Look, openLook } from '../modes/look/look.ts'
 import type { FlagValues } from './flags.ts'
 import { page, printJson, printLines, stderrLog } from './output.ts'
@@ -61,7 +62,11 @@ async function explanationOf(text: string, { target, knowledge, look, signal }: 
     ...(target.kind === 'service' ? [] : keysAt(target, daemon.node.nodePortAddresses)),
     ...known.flatMap(({ ports }) => ports.flatMap(({ frontends }) => frontends.map(({ key }) => key))),
   ])
-  const live = await readObjects(look, keys, daemon.mode === 'iptables', signal)
+  const live = await readLive(look, {
+    isWanted: (key) => keys.has(key),
+    readsRules: daemon.mode === 'iptables',
+    signal,
+  })
   const services = known.flatMap((one) => explainService(one, target, daemon, live) ?? [])
   const isFound = services.length > 0
   const kernel = isFound ? [] : explainKernel(target, live)

@@ -8,6 +8,7 @@ import { type DaemonClient, isUnknown } from '../inspect/daemon-client.ts'
 import { type Names, servicePortAt } from '../inspect/names.ts'
 import type { DaemonView } from '../inspect/view.ts'
 import { type KernelState, readKernelState } from '../modes/look/kernel-state.ts'
+import { keyOfSaved } from '../modes/iptables/saved-frontends.ts'
 import { fallbackOf } from '../modes/fallback.ts'
 import { findLack } from '../modes/ipvs/kernel.ts'
 import { onlyMode } from '../modes/modes-in-kernel.ts'
@@ -125,14 +126,14 @@ async function compare(
 
 /** Frontends of the daemon that the kernel does not have; null where nothing says which it should have. */
 function missingOf({ ipvs, rules }: KernelState, names: Names, daemon: DaemonView | null): Status['missing'] {
-  const items = daemon?.mode === 'ipvs' ? ipvs?.virtualServers : rules
-  if (daemon === null || items === null || items === undefined) return null
-  const live = new Set(items.map(({ key }) => key))
+  const there = daemon?.mode === 'ipvs' ? ipvs?.virtualServers.map(({ key }) => key) : rules?.map(keyOfSaved)
+  if (daemon === null || there === undefined) return null
+  const live = new Set(there)
   const keys: string[] = []
   let count = 0
   for (const key of names.keys()) {
     const family = key.startsWith('[') ? 'IPv6' : 'IPv4'
-    if (!daemon.families.includes(family) || live.has(key.replace('[*]:', '[::]:').replace('*:', '0.0.0.0:'))) continue
+    if (!daemon.families.includes(family) || live.has(key)) continue
     count++
     if (keys.length < NAMED_MISSING) keys.push(key)
   }

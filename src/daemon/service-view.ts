@@ -27,7 +27,7 @@ import type { Problem } from '../values/errors.ts'
 export interface ServiceViewOptions {
   readonly desired: Pick<DesiredFrontends, 'claimedBy' | 'claims' | 'service'>
   readonly problems: Pick<ProblemLog, 'current'>
-  readonly mode: Pick<Mode, 'name' | 'wanted'>
+  readonly mode: Pick<Mode, 'name'> & { readonly dataplane: Pick<Mode['dataplane'], 'wanted'> }
   readonly nodeName: string
   readonly budget: Budget
   /** The most endpoints and frontends, and the most rows: a real server and a rule count as much as a row. */
@@ -94,7 +94,7 @@ async function wantedRows(
   const wanted: Wanted[] = []
   let left = limit
   let omittedRows = 0
-  for (const row of mode.wanted(won)) {
+  for (const row of mode.dataplane.wanted(won)) {
     if (left > 0) wanted.push(row)
     else omittedRows++
     left -= sizeOf(row)

@@ -60,8 +60,33 @@ export function formatOperation(op: VirtualServerOperation): string {
   return words.join(' ')
 }
 
+/** How a virtual server chooses, for people. */
+export interface SettingsInWords {
+  readonly scheduler: string
+  readonly flags: readonly string[]
+  /** Seconds; 0 when not persistent. */
+  readonly persistenceTimeoutSeconds: number
+}
+
+export function settingsInWords({
+  scheduler,
+  flags,
+  timeoutSeconds,
+}: Omit<VirtualServer, 'realServers'>): SettingsInWords {
+  const isPersistent = (flags & FLAG_PERSISTENT) !== 0
+  return {
+    scheduler,
+    flags: [
+      ...(isPersistent ? ['persistent'] : []),
+      ...((flags & FLAG_ONE_PACKET) === 0 ? [] : ['one-packet']),
+      ...schedulerFlagNames(scheduler, flags),
+    ],
+    persistenceTimeoutSeconds: isPersistent ? timeoutSeconds : 0,
+  }
+}
+
 /** ipvsadm's names of the scheduler flags for this scheduler. */
-export function schedulerFlagNames(scheduler: string, flags: number): string[] {
+function schedulerFlagNames(scheduler: string, flags: number): string[] {
   const own = schedulerTraits(scheduler).hasFlags === true
   const names: string[] = []
   if ((flags & FLAG_SCHED_1) !== 0) names.push(own ? `${scheduler}-fallback` : 'flag-1')

@@ -25,6 +25,8 @@ export interface ModeDataplane extends Dataplane {
   readonly staleFlows: StaleFlows
   /** What the next pass would find and do. */
   plan(signal: AbortSignal): Promise<PlanRow[]>
+  /** What is wanted in the kernel for these frontends, which are those of one Service, each with its claim won. */
+  wanted(frontends: readonly Frontend[]): Iterable<Wanted>
 }
 
 export interface ModeOptions {
@@ -104,8 +106,6 @@ export interface Mode {
   tableHealth(): Iterable<TableHealth>
   /** The drains that are under way at a time of the mode's clock. Only ipvs mode has some. */
   drains(nowMs: number): Iterable<CurrentDrain>
-  /** What is wanted in the kernel for these frontends, which are those of one Service, each with its claim won. */
-  wanted(frontends: readonly Frontend[]): Iterable<Wanted>
   nodeChanged(node: NodeView): void
   /** The configuration changed in fields that are live in this mode; `nodeChanged` and a new `audit` follow. */
   reconfigured(): void

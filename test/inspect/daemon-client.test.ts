@@ -221,11 +221,13 @@ describe('askDaemon', () => {
       ...proxy,
       mode: {
         ...proxy.mode,
-        *wanted(frontends) {
-          for (const { key, address = '' } of frontends) {
-            asked.push(key)
-            yield { table: 'addresses', key: address, neededBy: key, item: hostAddress(address) }
-          }
+        dataplane: {
+          *wanted(frontends) {
+            for (const { key, address = '' } of frontends) {
+              asked.push(key)
+              yield { table: 'addresses', key: address, neededBy: key, item: hostAddress(address) }
+            }
+          },
         },
       },
     }))

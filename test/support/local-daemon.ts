@@ -35,7 +35,7 @@ export function inspectedOf(
   desired.flushAll({ frontend: () => undefined, problems: (owner, found) => problems.report('service', owner, found) })
   return {
     inForce: { configuration: defaultConfiguration('ipvs') },
-    mode: { name: 'ipvs', families: ['IPv4'], drains: () => drains, wanted: () => [] },
+    mode: { name: 'ipvs', families: ['IPv4'], drains: () => drains, dataplane: { wanted: () => [] } },
     fallback: undefined,
     node: { view: { context: NODE, problems: [], addresses: [], podCidrs: ['10.244.0.0/24'] } },
     desired,

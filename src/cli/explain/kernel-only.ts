@@ -1,8 +1,7 @@
-/** What the kernel has for a target: for a comparison with what is wanted, or alone, when nobody tells which Services there are. */
-import { savedFrontends } from '../../modes/iptables/saved-frontends.ts'
+/** What the kernel alone shows of a target, when no Service is known that wants it. */
+import { keyOfSaved, savedFrontends } from '../../modes/iptables/saved-frontends.ts'
 import { type Live, readLive } from '../../modes/look/live-tables.ts'
 import type { Look } from '../../modes/look/look.ts'
-import { type FrontendKey, nodePortKey, parseFrontendKey } from '../../service/frontends.ts'
 import { CodedError } from '../../values/errors.ts'
 import { IP_FAMILIES } from '../../values/protocol.ts'
 import type { KernelFrontend } from './explanation.ts'
@@ -18,26 +17,10 @@ export function explainKernel(target: Target, live: Live): readonly KernelFronte
     .map((key) => ({ key, servicePort: null, objects: objectsAt(key, live), endpoints: [] }))
 }
 
-/** What the kernel has for these frontends. */
-export function readObjects(
-  look: Look,
-  keys: ReadonlySet<FrontendKey>,
-  readsRules: boolean,
-  signal: AbortSignal,
-): Promise<Live> {
-  const wanted = new Set([...keys].filter((key) => !key.includes('*')).map((key) => idOf(parseFrontendKey(key))))
-  return readLive(look, { isWanted: (id) => wanted.has(idOf(id)), readsRules, signal })
-}
-
-function idOf({ address, port, protocol }: ReturnType<typeof parseFrontendKey>): string {
-  return `${address} ${port} ${protocol}`
-}
-
 /** What the kernel alone shows. Rejects when only names would help. */
 export async function fromKernel(look: Look, target: Target, signal: AbortSignal) {
   const live = await readLive(look, {
-    isWanted: ({ port, address }) =>
-      target.kind !== 'service' && port === target.port && (target.kind === 'node-port' || address === target.address),
+    isWanted: (key) => target.kind !== 'service' && isTargeted(target, { key, roles: ['NodePort'] }),
     readsRules: true,
     signal,
   })
@@ -74,9 +57,9 @@ function ruleFrontends(target: Target, live: Live): readonly KernelFrontend[] {
   return IP_FAMILIES.flatMap((family) => {
     const saved = live.rules.saved[family]
     if (saved === undefined) return []
-    return savedFrontends(saved, family).flatMap(({ service, key: written, kind, endpoints }) => {
-      const { port, protocol } = parseFrontendKey(written)
-      const key = kind === 'node port' ? nodePortKey(family, port, protocol) : written
+    return savedFrontends(saved, family).flatMap((frontend) => {
+      const { service, kind, endpoints } = frontend
+      const key = keyOfSaved(frontend)
       const isWanted =
         target.kind === 'service'
           ? isOfService(service, target)

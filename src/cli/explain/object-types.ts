@@ -1,4 +1,5 @@
 /** A kernel object of a Service, compared with what the kernel has: what `--output json` prints of it. */
+import type { SettingsInWords } from '../../ipvs/text.ts'
 import type { VirtualServerTraffic } from '../../modes/look/live-tables.ts'
 import type { FrontendKey } from '../../service/frontends.ts'
 
@@ -33,11 +34,7 @@ export interface ExplainedObject {
   readonly means: string
   /** What makes it as wanted. */
   readonly commands: readonly string[]
-  readonly virtualServer?: {
-    readonly scheduler: string
-    readonly flags: readonly string[]
-    /** Seconds; 0: none. */
-    readonly persistenceTimeoutSeconds: number
+  readonly virtualServer?: SettingsInWords & {
     readonly realServers: readonly ExplainedRealServer[]
     /** null: it is not in the kernel. */
     readonly traffic: VirtualServerTraffic | null

@@ -6,8 +6,8 @@ import { definitionOf, type SetRole } from '../../ipset/catalogue.ts'
 import { roleOf } from '../../ipset/render.ts'
 import { entryKey, type SetEntry } from '../../ipset/types.ts'
 import { isDraining } from '../../ipvs/drains.ts'
-import { schedulerFlagNames } from '../../ipvs/text.ts'
-import { FLAG_PERSISTENT, type RealServer, realServerKey, type VirtualServer } from '../../ipvs/types.ts'
+import { settingsInWords } from '../../ipvs/text.ts'
+import { type RealServer, realServerKey, type VirtualServer } from '../../ipvs/types.ts'
 import { type Live, type LiveTable, rowOfWanted, type VirtualServerUse } from '../../modes/look/live-tables.ts'
 import type { ServiceTable, Wanted } from '../../explain/wanted.ts'
 import type { FrontendKey } from '../../service/frontends.ts'
@@ -143,7 +143,6 @@ function describe(
   use: VirtualServerUse | undefined,
   wanted: VirtualServer | undefined,
 ): NonNullable<ExplainedObject['virtualServer']> {
-  const isPersistent = (server.flags & FLAG_PERSISTENT) !== 0
   const wantedServers = new Map((wanted?.realServers ?? []).map((one) => [realServerKey(one), one]))
   const there = new Map((live?.realServers ?? []).map((one) => [realServerKey(one), one]))
   const stateOf = (key: string): ExplainedRealServer['state'] => {
@@ -155,9 +154,7 @@ function describe(
     return sameSettings(want, has) ? 'present' : 'differs'
   }
   return {
-    scheduler: server.scheduler,
-    flags: [...(isPersistent ? ['persistent'] : []), ...schedulerFlagNames(server.scheduler, server.flags)],
-    persistenceTimeoutSeconds: isPersistent ? server.timeoutSeconds : 0,
+    ...settingsInWords(server),
     traffic: use?.traffic ?? null,
     realServers: Array.from(new Map([...wantedServers, ...there]), ([key, shown]): ExplainedRealServer => {
       const connections = use?.connections.get(key)

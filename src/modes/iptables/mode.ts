@@ -22,11 +22,9 @@ import { IPTABLES_LAYOUT } from '../leftovers/layouts.ts'
 import { RuleCounts } from '../../metrics/rule-counts.ts'
 import type { KernelSources } from '../../metrics/sources.ts'
 import { ipFamilies } from '../../node/host.ts'
-import type { Frontend } from '../../service/frontends.ts'
 import { nodePortRangesOf } from '../../service/node-addresses.ts'
 import { auditPeriodically } from '../../sync/audit.ts'
 import { parseCidrs } from '../../values/cidr.ts'
-import type { Wanted } from '../../explain/wanted.ts'
 import type { Problem } from '../../values/errors.ts'
 import { type AuditObserver, type Mode, type ModeOptions, type ModeWatch, type NodeView, periodsOf } from '../mode.ts'
 
@@ -142,10 +140,6 @@ export class IptablesMode implements Mode {
       families: [family],
       wrong: isTableFaulty(sync),
     }))
-  }
-
-  wanted(frontends: readonly Frontend[]): Iterable<Wanted> {
-    return this.dataplane.wanted(frontends)
   }
 
   nodeChanged({ context, addresses, podCidrs }: NodeView): void {

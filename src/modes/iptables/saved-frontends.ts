@@ -6,6 +6,7 @@ import { familyOf, formatEndpoint } from '../../values/address.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import type { SavedTable, SavedTables } from '../../iptables/save-text.ts'
 import { optionValues } from '../../iptables/rule-parts.ts'
+import { type FrontendKey, nodePortKey, parseFrontendKey } from '../../service/frontends.ts'
 import { isOfMode } from '../modes-in-kernel.ts'
 import { ANY_ADDRESS } from '../../values/well-known.ts'
 
@@ -32,6 +33,13 @@ const KINDS: Readonly<Record<string, SavedKind>> = {
   'cluster IP': 'cluster IP',
   'external IP': 'external IP',
   'loadbalancer IP': 'load balancer',
+}
+
+/** Its key as frontends have it, where a node port has no address. */
+export function keyOfSaved({ key, kind }: Pick<SavedFrontend, 'key' | 'kind'>): FrontendKey {
+  if (kind !== 'node port') return key
+  const { family, port, protocol } = parseFrontendKey(key)
+  return nodePortKey(family, port, protocol)
 }
 
 /** All frontends of a family, sorted by Service and key. */

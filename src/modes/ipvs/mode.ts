@@ -8,7 +8,7 @@ import type { KernelSources } from '../../metrics/sources.ts'
 import type { PassReport } from '../../sync/pass.ts'
 import type { TableSync } from '../../sync/table-sync.ts'
 import { hasScheduler, schedulerOf } from '../../ipvs/scheduler.ts'
-import { type Frontend, mayServe } from '../../service/frontends.ts'
+import { mayServe } from '../../service/frontends.ts'
 import type { NodeContext, NodeIps } from '../../service/node-context.ts'
 import { parseCidrs } from '../../values/cidr.ts'
 import { CodedError, type Problem } from '../../values/errors.ts'
@@ -24,7 +24,6 @@ import {
 } from '../mode.ts'
 import { settingLogger } from '../node-settings.ts'
 import type { TableHealth } from '../table-health.ts'
-import type { Wanted } from '../../explain/wanted.ts'
 import { auditIpvsMode } from './audits.ts'
 import { ChosenSchedulers } from './chosen-schedulers.ts'
 import { IpvsDataplane } from './dataplane.ts'
@@ -121,10 +120,6 @@ export class IpvsMode implements Mode {
 
   tableHealth(): readonly TableHealth[] {
     return this.dataplane.tables.flatMap((table) => table.health())
-  }
-
-  wanted(frontends: readonly Frontend[]): Iterable<Wanted> {
-    return this.dataplane.wanted(frontends)
   }
 
   nodeChanged({ podCidrs, context }: NodeView): void {

@@ -6,14 +6,8 @@ import { readFileSync } from 'node:fs'
 import { definitionOf, MAX_ELEMENTS } from '../../ipset/catalogue.ts'
 import type { DecodedDestination } from '../../ipvs/codec-destinations.ts'
 import { isDraining } from '../../ipvs/drains.ts'
-import { schedulerFlagNames } from '../../ipvs/text.ts'
-import {
-  FLAG_ONE_PACKET,
-  FLAG_PERSISTENT,
-  realServerKey,
-  type VirtualServerFields,
-  virtualServerKey,
-} from '../../ipvs/types.ts'
+import { type SettingsInWords, settingsInWords } from '../../ipvs/text.ts'
+import { realServerKey, type VirtualServerFields, virtualServerKey } from '../../ipvs/types.ts'
 import { kernelRelease } from '../../node/host.ts'
 import { findOtherProxies, type ProxyProcess } from '../../node/other-proxies.ts'
 import { CodedError } from '../../values/errors.ts'
@@ -64,12 +58,8 @@ export interface IpvsState {
   readonly unknownVirtualServers: number
 }
 
-export interface VirtualServerState {
+export interface VirtualServerState extends SettingsInWords {
   readonly key: string
-  readonly scheduler: string
-  readonly flags: readonly string[]
-  /** Seconds; 0 when not persistent. */
-  readonly persistenceTimeoutSeconds: number
   readonly realServers: readonly RealServerState[]
 }
 
@@ -146,16 +136,9 @@ export function virtualServerState(
   fields: VirtualServerFields,
   destinations: readonly DecodedDestination[],
 ): VirtualServerState {
-  const flags = [
-    ...((fields.flags & FLAG_PERSISTENT) === 0 ? [] : ['persistent']),
-    ...((fields.flags & FLAG_ONE_PACKET) === 0 ? [] : ['one-packet']),
-    ...schedulerFlagNames(fields.scheduler, fields.flags),
-  ]
   return {
     key: virtualServerKey(fields),
-    scheduler: fields.scheduler,
-    flags,
-    persistenceTimeoutSeconds: (fields.flags & FLAG_PERSISTENT) === 0 ? 0 : fields.timeoutSeconds,
+    ...settingsInWords(fields),
     realServers: destinations
       .map(({ realServer, activeConnections, inactiveConnections }) => ({
         key: realServerKey(realServer),

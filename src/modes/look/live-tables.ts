@@ -19,7 +19,6 @@ import {
   type RealServerKey,
   realServerKey,
   type VirtualServer,
-  type VirtualServerId,
   virtualServerKey,
   type VirtualServerKey,
 } from '../../ipvs/types.ts'
@@ -64,7 +63,7 @@ export interface Live {
 
 export interface LiveOptions {
   /** Which virtual servers to read. */
-  readonly isWanted: (id: VirtualServerId) => boolean
+  readonly isWanted: (key: VirtualServerKey) => boolean
   /** Whether rules are of interest. */
   readonly readsRules: boolean
   readonly signal: AbortSignal
@@ -134,7 +133,7 @@ async function readVirtualServers(look: Look, { isWanted, signal }: LiveOptions)
   const uses = new Map<VirtualServerKey, VirtualServerUse>()
   const ipvs = await look.ipvs(signal)
   if (ipvs === undefined) return { servers, uses, hasIpvs: false }
-  const ids = (await allVirtualServers(ipvs, signal)).filter(isWanted)
+  const ids = (await allVirtualServers(ipvs, signal)).filter((id) => isWanted(virtualServerKey(id)))
   for await (const { id, destinations } of realServersOf(ipvs, ids, signal)) {
     const key = virtualServerKey(id)
     servers.set(key, { ...id, realServers: sortedRealServers(destinations) })
