@@ -12,11 +12,17 @@ import { kernelFamilies } from '../node/families.ts'
 import { ProblemLog } from '../serve/problem-log.ts'
 import { commandsOf } from '../sync/plan.ts'
 import { deadlineSignal } from '../node/deadline.ts'
+import { Budget } from '../values/budget.ts'
 import type { Log } from '../values/log.ts'
 import type { AccessProvider } from '../watch/api/access.ts'
 import { assembleProxy } from './proxy-assembly.ts'
 import { chooseSources, execPluginRunner, type SourceSettings } from './sources.ts'
 import { NO_MODE } from './start-log.ts'
+
+/*
+ * Where a command computes frontends, nobody waits for a turn: work that gave way would put long Services behind the others, and the order of a
+ * plan would depend on the clock. So its budgets have no end.
+ */
 
 /** `diff` waits this long for the source to list. */
 const LIST_MS = 30_000
@@ -30,7 +36,7 @@ const INITIALIZE_MS = 60_000
 export async function plannedCommands(settings: SourceSettings, log: Log): Promise<readonly string[]> {
   const { configuration, nodeName } = settings
   const { openSource, openNodeLabels, virtualIps } = await chooseSources({ ...settings, log })
-  const proxy = await assembleProxy({ configuration, nodeName, log, virtualIps, openNodeLabels })
+  const proxy = await assembleProxy({ configuration, nodeName, log, virtualIps, openNodeLabels, budget: new Budget() })
   try {
     return commandsOf(await proxy.plan(openSource, LIST_MS))
   } finally {
@@ -52,7 +58,7 @@ export interface OpenedViews {
 export async function openViews(settings: SourceSettings, log: Log, deadlineMs = LIST_MS): Promise<OpenedViews> {
   const { configuration, nodeName } = settings
   const { openSource, virtualIps, listPod } = await chooseSources({ ...settings, log })
-  const proxy = await assembleProxy({ configuration, nodeName, log, virtualIps })
+  const proxy = await assembleProxy({ configuration, nodeName, log, virtualIps, budget: new Budget() })
   const abort = new AbortController()
   const close = async (): Promise<void> => {
     abort.abort()

@@ -14,6 +14,7 @@ import { changesArrived, type ChangesArrived } from '../sync/channels.ts'
 import { DesiredFrontends } from '../sync/desired-frontends.ts'
 import { SyncLoop } from '../sync/loop.ts'
 import type { PassReport } from '../sync/pass.ts'
+import type { Budget } from '../values/budget.ts'
 import { newBudget } from '../values/event-loop.ts'
 import type { Log } from '../values/log.ts'
 import type { ObjectSink, Source } from '../watch/source.ts'
@@ -51,6 +52,8 @@ export interface ProxyOptions {
   readonly needsNode?: boolean
   /** Labels of all Nodes; absent: the source of objects reports those of all Nodes. */
   readonly openNodeLabels?: OpenNodeLabels | undefined
+  /** Of the computation of frontends. Absent: it gives way to the event loop of the process. */
+  readonly budget?: Budget
   /** Counts what passes do. */
   readonly passes?: PassTotals
   /** A pass or an audit has ended. */
@@ -208,7 +211,11 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
     onChange: (labels) => node.setNodeLabels(labels),
     now,
   })
-  const desired = new DesiredFrontends(node.view.context, frontendSettingsOf(configuration, mode), newBudget(now))
+  const desired = new DesiredFrontends(
+    node.view.context,
+    frontendSettingsOf(configuration, mode),
+    options.budget ?? newBudget(now),
+  )
 
   // What is reported: metrics, log, health.
   const metrics = proxyMetrics({ ...options, mode, fallback, desired, nodeLabels, now })
