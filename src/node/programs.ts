@@ -12,6 +12,8 @@ const SYSTEM_FOLDERS = ['/usr/local/sbin', '/usr/sbin', '/sbin', '/usr/local/bin
 /** A program that writes more than this is killed. */
 const MAX_OUTPUT_BYTES = 256 << 20
 const DEFAULT_DEADLINE_MS = 10_000
+/** How long a killed process is awaited: one that waits for a device does not die. */
+const DEATH_MS = 1000
 
 /** What a program that has ended left. */
 export interface ProgramResult {
@@ -88,12 +90,21 @@ export function runProgram(call: ProgramCall): Promise<ProgramResult> {
     if (withDescendants) process.once('exit', kill)
     const output = new Chunks()
     const errors = new Chunks()
+    let isStopped = false
     const stop = (error: unknown): void => {
+      if (isStopped) return
+      isStopped = true
       kill()
-      // If the process does not die, neither it nor its pipes may keep the event loop alive.
       for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy()
-      child.unref()
-      finish(() => reject(error))
+      // A process that is still in a system call may change the kernel after whoever began it has gone on, and what is read then is wrong.
+      const end = (): void => {
+        clearTimeout(dying)
+        // If the process does not die, it may not keep the event loop alive.
+        child.unref()
+        finish(() => reject(error))
+      }
+      const dying = setTimeout(end, DEATH_MS)
+      child.once('exit', end)
     }
     const deadlineMs = call.deadlineMs ?? DEFAULT_DEADLINE_MS
     const timer = setTimeout(
@@ -121,9 +132,10 @@ export function runProgram(call: ProgramCall): Promise<ProgramResult> {
           stop(new CodedError('program-output', `${program} wrote more than ${MAX_OUTPUT_BYTES} bytes`))
       })
     }
-    child.once('close', (code) =>
-      finish(() => resolve({ exitCode: code ?? -1, output: output.text(), errorText: errors.text() })),
-    )
+    child.once('close', (code) => {
+      if (isStopped) return
+      finish(() => resolve({ exitCode: code ?? -1, output: output.text(), errorText: errors.text() }))
+    })
     if (child.pid !== undefined) call.onStart?.(child.pid)
     child.stdin.end(call.input ?? '')
   })

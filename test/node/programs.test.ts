@@ -54,6 +54,19 @@ test('runProgram kills a program at the deadline, even if a child of it keeps it
   assert.ok(performance.now() - started < 10_000)
 })
 
+test('runProgram rejects at an abort and at the deadline only when the process is dead', async () => {
+  const program = script('sleeping', 'exec sleep 300')
+  const started: number[] = []
+  const onStart = (processId: number): void => void started.push(processId)
+  const stopped = new AbortController()
+  const aborted = runProgram({ program, args: [], signal: stopped.signal, onStart })
+  stopped.abort(new Error('enough'))
+  await assert.rejects(aborted, /enough/)
+  await assert.rejects(runProgram({ program, args: [], deadlineMs: 50, signal, onStart }), { code: 'program-timeout' })
+  assert.equal(started.length, 2)
+  for (const processId of started) assert.equal(existsSync(`/proc/${processId}`), false)
+})
+
 test('runProgram with descendants kills a program and its children at an abort and when this process exits', async () => {
   const program = script('parent', `sleep 300 & echo $! >"${folder}/child"; wait`)
   const childOf = (): number => Number(readFileSync(`${folder}/child`, 'utf8'))
