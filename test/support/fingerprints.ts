@@ -91,10 +91,8 @@ export function nftFingerprint(): string {
   })
 }
 
-let knownFamily: number | undefined
-
+/** Asked each time: the number is another one after the module was loaded again, and the kernel answers the old one with nothing. */
 function ipvsFamily(socket: NetlinkSocket): number | undefined {
-  if (knownFamily !== undefined) return knownFamily
   const batch = new MessageBatch(128)
   batch.beginGeneric(GENL_ID_CTRL, CTRL_CMD_GETFAMILY, 1, 0, `CTRL_CMD_GETFAMILY ${IPVS_GENL_NAME}`)
   batch.string(CTRL_ATTR_FAMILY_NAME, IPVS_GENL_NAME)
@@ -103,7 +101,7 @@ function ipvsFamily(socket: NetlinkSocket): number | undefined {
   exchange(socket, batch, (message) => {
     family = decodeFamilyId(message, IPVS_GENL_NAME)
   })
-  return (knownFamily = family)
+  return family
 }
 
 function digestOf(protocol: number, requests: readonly MessageBatch[]): string {
