@@ -1,7 +1,6 @@
 /**
  * The audit of the sets: it compares them and their entries with the mirrors, because ipset announces no changes. The mirrors
- * may change while a set is listed, so the reconciler reads every difference again before it changes anything. The number of
- * entries, which is cheap to read, shows nearly all changes made by hand.
+ * may change while a set is listed, so the reconciler reads every difference again before it changes anything.
  * @impure
  */
 import type { AuditShare } from '../sync/audit.ts'
@@ -30,8 +29,6 @@ export interface SetAuditOptions {
   /** A connection that is used for nothing else, so that a change never waits for a list. */
   readonly ipset: IpsetConnection
   readonly families: readonly IpFamily[]
-  /** Lists every set; otherwise a large set only when its number of entries differs. */
-  readonly thorough: boolean
   readonly sets: AuditedMirror<SetParameters>
   readonly entries: AuditedMirror<SetEntry> & LiveEntries
   readonly share: AuditShare
@@ -40,18 +37,14 @@ export interface SetAuditOptions {
   readonly signal: AbortSignal
 }
 
-/** Entries that the kernel lists in a millisecond. */
-const LARGE = 1000
-
 /** One round over all sets. Rejects when the kernel cannot be read, or when aborted. */
 export async function auditSets(options: SetAuditOptions): Promise<void> {
-  const { share, entries, families, thorough, signal } = options
+  const { share, entries, families, signal } = options
   const budget = newBudget()
   const listed = await auditParameters(options)
   const expected = countEntries(entries)
   const due = CATALOGUE.filter(({ name, family }) => {
-    const [count, elements] = [expected.get(name) ?? 0, listed.get(name)?.elements ?? 0]
-    return families.includes(family) && (count !== elements || (elements > 0 && (thorough || elements <= LARGE)))
+    return families.includes(family) && (expected.has(name) || (listed.get(name)?.elements ?? 0) > 0)
   })
   const keys = new Map<SetName, SetEntryKey[]>(due.map(({ name }) => [name, []]))
   await budget.turn()

@@ -55,9 +55,6 @@ export interface IptablesFirewallOptions extends Omit<FirewallOptions, 'settings
 
 type Loop = RuleLoop<IptablesItem, IptablesOperation>
 
-/** Entries of large sets are listed in every tenth round of the audit; in the other rounds they are only counted. */
-const THOROUGH_ROUNDS = 10
-
 export class IptablesFirewall implements Firewall {
   readonly #options: IptablesFirewallOptions
   readonly #sets: TableSync<SetParameters, SetOperation>
@@ -205,12 +202,10 @@ export class IptablesFirewall implements Firewall {
   audits(tools: AuditTools): readonly FirewallAudit[] {
     const { kernel } = this.#options
     const [sets, entries] = [this.#sets, this.#entries.sync]
-    let rounds = 0
     return [
       {
         name: 'sets',
-        round: (signal) =>
-          kernel.auditSets({ ...tools, thorough: ++rounds % THOROUGH_ROUNDS === 0, sets, entries, signal }),
+        round: (signal) => kernel.auditSets({ ...tools, sets, entries, signal }),
       },
       {
         name: 'rules',
