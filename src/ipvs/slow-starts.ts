@@ -4,7 +4,6 @@
  * server concerns all of its real servers that start, so the cost depends on what starts and not on what there is.
  */
 import { DelayedKeys } from '../sync/delayed-keys.ts'
-import type { Clock } from '../values/clock.ts'
 import {
   compareRealServers,
   type RealServer,
@@ -53,17 +52,15 @@ export class SlowStarts {
     full: VirtualServer,
     before: VirtualServer | undefined,
     durationMs: number | undefined,
-    clock: Clock,
+    nowMs: number,
   ): VirtualServer {
     const known = this.#schedules.get(key)
     const added =
       durationMs === undefined || before === undefined ? [] : newBeside(full.realServers, before.realServers)
-    // Reading the clock costs time on some machines, and few real servers start.
     if (durationMs === undefined || (known === undefined && added.length === 0)) {
       this.forget(key)
       return full
     }
-    const nowMs = clock()
     const sinceMs = new Map<RealServerKey, number>()
     for (const server of full.realServers) {
       const since = known?.sinceMs.get(realServerKey(server))

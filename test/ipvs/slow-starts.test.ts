@@ -53,7 +53,7 @@ describe('stepMs', () => {
 
 describe('SlowStarts', () => {
   const start = (starts: SlowStarts, atMs: number, full: VirtualServer, before?: VirtualServer, durationMs = 10_000) =>
-    weightsIn(starts.render(KEY, full, before, durationMs, () => atMs))
+    weightsIn(starts.render(KEY, full, before, durationMs, atMs))
 
   it('begin only beside a real server that stays', () => {
     const rows: readonly (readonly [
@@ -79,17 +79,17 @@ describe('SlowStarts', () => {
   it('change the weight only at steps, whatever else changes meanwhile', () => {
     const starts = new SlowStarts()
     const full = serverOf({ 1: 1000, 2: 1000 })
-    const first = starts.render(KEY, full, serverOf({ 1: 1000 }), 10_000, () => 0)
-    assert.deepEqual(weightsIn(starts.render(KEY, full, first, 10_000, () => 999)), { 1: 1000, 2: 1 })
-    assert.deepEqual(weightsIn(starts.render(KEY, full, first, 10_000, () => 1999)), { 1: 1000, 2: 100 })
+    const first = starts.render(KEY, full, serverOf({ 1: 1000 }), 10_000, 0)
+    assert.deepEqual(weightsIn(starts.render(KEY, full, first, 10_000, 999)), { 1: 1000, 2: 1 })
+    assert.deepEqual(weightsIn(starts.render(KEY, full, first, 10_000, 1999)), { 1: 1000, 2: 100 })
     // Its full weight changes while it starts.
     const heavier = serverOf({ 1: 1000, 2: 5000 })
-    assert.deepEqual(weightsIn(starts.render(KEY, heavier, first, 10_000, () => 5500)), { 1: 1000, 2: 2500 })
+    assert.deepEqual(weightsIn(starts.render(KEY, heavier, first, 10_000, 5500)), { 1: 1000, 2: 2500 })
     // Another duration counts for what has begun, too.
-    assert.deepEqual(weightsIn(starts.render(KEY, heavier, first, 100_000, () => 20_000)), { 1: 1000, 2: 1000 })
+    assert.deepEqual(weightsIn(starts.render(KEY, heavier, first, 100_000, 20_000)), { 1: 1000, 2: 1000 })
     assert.equal(starts.nextDueMs(), 30_000)
     // Without the annotation it ends.
-    assert.deepEqual(weightsIn(starts.render(KEY, heavier, first, undefined, () => 20_000)), { 1: 1000, 2: 5000 })
+    assert.deepEqual(weightsIn(starts.render(KEY, heavier, first, undefined, 20_000)), { 1: 1000, 2: 5000 })
     assert.deepEqual([starts.count, starts.nextDueMs()], [0, undefined])
   })
 
@@ -98,8 +98,8 @@ describe('SlowStarts', () => {
     const one = serverOf({ 1: 100 })
     const two = serverOf({ 1: 100, 2: 100 })
     const three = serverOf({ 1: 100, 2: 100, 3: 100 })
-    starts.render(KEY, two, one, 10_000, () => 0)
-    starts.render(KEY, three, two, 10_000, () => 2500)
+    starts.render(KEY, two, one, 10_000, 0)
+    starts.render(KEY, three, two, 10_000, 2500)
     const seen: unknown[] = []
     for (let dueMs = starts.nextDueMs(); dueMs !== undefined; dueMs = starts.nextDueMs()) {
       assert.equal(starts.takeDue(dueMs - 1), undefined)
@@ -131,7 +131,7 @@ describe('SlowStarts', () => {
   it('of thousands of virtual servers cost only what is due, in few queues, in turns', () => {
     const starts = new SlowStarts()
     const [one, two] = [serverOf({ 1: 10 }), serverOf({ 1: 10, 2: 10 })]
-    for (let index = 0; index < 10_000; index++) starts.render(`key${index}`, two, one, 1000 + index * 100, () => 0)
+    for (let index = 0; index < 10_000; index++) starts.render(`key${index}`, two, one, 1000 + index * 100, 0)
     assert.equal(starts.count, 10_000)
     const beganMs = performance.now()
     let steps = 0
@@ -149,7 +149,7 @@ describe('SlowStarts', () => {
       fc.property(weight, fc.integer({ min: 1000, max: 3_600_000 }), (full, durationMs) => {
         const starts = new SlowStarts()
         let last = weightsIn(
-          starts.render(KEY, serverOf({ 1: full, 2: full }), serverOf({ 1: full }), durationMs, () => 7),
+          starts.render(KEY, serverOf({ 1: full, 2: full }), serverOf({ 1: full }), durationMs, 7),
         )?.[2]
         assert.equal(last, 1)
         let steps = 0

@@ -142,7 +142,7 @@ export class IpvsDataplane implements Dataplane {
     const before = virtualServers.live(key) === undefined ? undefined : virtualServers.desired(key)
     const durationMs = slowStartOf(frontend, scheduler)
     this.#slowStartSteps.set(key, durationMs === undefined ? undefined : ownerOf(frontend))
-    virtualServers.want(key, slowStarts.render(key, full, before, durationMs, this.#options.now))
+    virtualServers.want(key, slowStarts.render(key, full, before, durationMs, this.#options.now()))
   }
 
   /** Takes steps of slow starts that are due. Those that are left wait for the next pass. */
@@ -240,7 +240,6 @@ export class IpvsDataplane implements Dataplane {
 
   #observeDrains(key: string): void {
     const draining = drainingRealServers(this.virtualServers.desired(key), this.virtualServers.live(key))
-    // Reading the clock costs time on some machines, and few real servers drain.
     if (draining.length === 0) this.drains.forget(key)
     else this.drains.observe(key, draining, this.#options.now())
   }

@@ -33,7 +33,7 @@ class World {
       makeVirtualServer('10.96.0.1', all),
       makeVirtualServer('10.96.0.1', all.slice(0, 1)),
       DURATION_MS,
-      () => this.nowMs,
+      this.nowMs,
     )
     this.steps.set(key, owner)
     this.servers.set(key, server)
