@@ -1,5 +1,6 @@
 /** Which part of a status `kube-ipvs status` shows when it is asked for one. */
 import type { VirtualServerStatus } from './status.ts'
+import { serviceOfPort } from '../traffic/rows.ts'
 import { parseAddress, parseEndpoint } from '../values/address.ts'
 import { CodedError } from '../values/errors.ts'
 import { quote } from '../values/quote.ts'
@@ -45,12 +46,6 @@ export function isPartial({ services, address, pod, draining, problems }: Status
   return services.length > 0 || address !== undefined || pod !== undefined || draining || problems
 }
 
-/** `demo/web` of the Service port `demo/web:http`. */
-export function serviceOf(servicePort: string): string {
-  const colon = servicePort.indexOf(':')
-  return colon < 0 ? servicePort : servicePort.slice(0, colon)
-}
-
 /**
  * The part of a status that the filter asks for. What is about the node as a whole stays.
  * @param ofPod the endpoints of the pod of the filter, `10.244.0.1:8080`
@@ -61,7 +56,7 @@ export function filterStatus(status: Status, filter: StatusFilter, ofPod: readon
   const wanted = filter.services.length === 0 ? undefined : new Set(filter.services)
   const troubled = filter.problems ? troubledServices(status) : undefined
   const isWanted = (servicePort: string | null | undefined): boolean => {
-    const name = typeof servicePort === 'string' ? serviceOf(servicePort) : ''
+    const name = typeof servicePort === 'string' ? serviceOfPort(servicePort) : ''
     return (wanted === undefined || wanted.has(name)) && (troubled === undefined || troubled.has(name))
   }
   const hasAddress = (keys: readonly string[]): boolean =>

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Status } from '../../src/cli/status.ts'
 import type { FlagValues } from '../../src/cli/flags.ts'
-import { filterStatus, serviceOf, statusFilter } from '../../src/cli/status-filter.ts'
+import { filterStatus, statusFilter } from '../../src/cli/status-filter.ts'
 import { DAEMON, IPVS, KNOWN, VIRTUAL, WRONG } from './known-status.ts'
 
 test('statusFilter takes names of Services and refuses every other word', () => {
@@ -12,11 +12,6 @@ test('statusFilter takes names of Services and refuses every other word', () => 
   ])
   for (const word of ['web', 'demo/', '/web', 'demo/web:http', 'demo/web/x', 'Demo/web', 'demo/we\x1b[2Jb', '../etc'])
     assert.throws(() => statusFilter([word], {}), /is not the NAMESPACE\/NAME of a Service$/, word)
-})
-
-test('serviceOf drops the name of the port', () => {
-  assert.equal(serviceOf('demo/web:http'), 'demo/web')
-  assert.equal(serviceOf('demo/web'), 'demo/web')
 })
 
 test('filterStatus keeps what was asked for', () => {

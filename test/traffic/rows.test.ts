@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { placesByUse, rowsOf, sortRows, type SortKey, titleOf } from '../../src/traffic/rows.ts'
+import { placesByUse, rowsOf, serviceOfPort, sortRows, type SortKey, titleOf } from '../../src/traffic/rows.ts'
 import { place, rates, realServer, sample } from './samples.ts'
 
 const A = '10.244.0.1:8080'
@@ -102,4 +102,9 @@ test('placesByUse has the busiest first and nothing that was never used', () => 
   ])
   assert.equal(placesByUse(RATES, before, 'bytes')[0], '10.96.0.1:80/tcp')
   assert.equal(placesByUse(undefined, before, 'bytes')[0], '10.96.0.2:53/udp', 'without rates, by all connections')
+})
+
+test('serviceOfPort drops the name of the port', () => {
+  assert.equal(serviceOfPort('demo/web:http'), 'demo/web')
+  assert.equal(serviceOfPort('demo/web'), 'demo/web')
 })

@@ -6,6 +6,7 @@ import { ruleOptions } from '../../iptables/rule-parts.ts'
 import { canonicalRule } from '../../iptables/rule-text.ts'
 import type { Chain } from '../../iptables/types.ts'
 import { chainHash, serviceChain } from '../../modes/iptables/chains/chain-names.ts'
+import { SHARED_CHAINS } from '../../modes/iptables/chains/service-port-render.ts'
 import type { Live } from '../../modes/look/live-tables.ts'
 import type { ServiceTable, Wanted } from '../../explain/wanted.ts'
 import { type FrontendKey, type FrontendRole, parseFrontendKey, parseNodePortKey } from '../../service/frontends.ts'
@@ -77,15 +78,6 @@ function ruleAbsenceMeans({ table, chain }: Chain): string {
 }
 
 const SERVICE_CHAINS = ['SVC', 'SVL', 'EXT', 'FW'] as const
-const SHARED = [
-  'nat KUBE-SERVICES',
-  'nat KUBE-NODEPORTS',
-  'filter KUBE-SERVICES',
-  'filter KUBE-EXTERNAL-SERVICES',
-  'filter KUBE-PROXY-FIREWALL',
-  'filter KUBE-NODEPORTS',
-] as const
-
 /** Chains of a Service port, and rules with its name, that nothing wants; only where iptables mode wants something. */
 export function extraRules(
   { name, protocol, family }: PortOfChains,
@@ -109,7 +101,7 @@ function extraSharedRules(
   own: readonly Wanted[],
   chains: ReadonlyMap<string, Chain>,
 ): readonly ExplainedObject[] {
-  return SHARED.flatMap((place) => {
+  return SHARED_CHAINS.flatMap((place) => {
     const known = new Set(
       own.flatMap(({ key, item }) => (key === place && 'rules' in item ? item.rules.map(canonicalRule) : [])),
     )
