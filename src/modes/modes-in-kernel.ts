@@ -4,16 +4,17 @@
  */
 import type { ProxyMode } from '../config/field.ts'
 import type { SavedTables } from '../iptables/save-text.ts'
+import type { IpFamily } from '../values/protocol.ts'
 
 export type { ProxyMode }
 
 /** What ipvs mode has for virtual IPs, and the rules of all families that could be read. */
 export interface ModeSigns {
-  /** kube-ipvs0 exists. */
-  readonly hasDevice: boolean
-  /** Local routes of kube-ipvs exist. */
-  readonly hasLocalRoutes: boolean
-  readonly rules: readonly SavedTables[]
+  /** kube-ipvs0 */
+  readonly device: object | undefined
+  /** Our local routes. */
+  readonly routes: { readonly size: number }
+  readonly saved: { readonly [family in IpFamily]?: SavedTables }
 }
 
 /** A chain that each mode of kube-proxy and of this program always has, with or without Services, and the other mode never. */
@@ -29,10 +30,10 @@ export function isOfMode(mode: ProxyMode, saved: SavedTables): boolean {
 }
 
 /** Both only while one mode replaces the other, or when a proxy was replaced without a cleanup. */
-export function modesIn({ hasDevice, hasLocalRoutes, rules }: ModeSigns): readonly ProxyMode[] {
-  const hasRules = (mode: ProxyMode): boolean => rules.some((saved) => isOfMode(mode, saved))
+export function modesIn({ device, routes, saved }: ModeSigns): readonly ProxyMode[] {
+  const hasRules = (mode: ProxyMode): boolean => Object.values(saved).some((tables) => isOfMode(mode, tables))
   return [
-    ...(hasDevice || hasLocalRoutes || hasRules('ipvs') ? (['ipvs'] as const) : []),
+    ...(device !== undefined || routes.size > 0 || hasRules('ipvs') ? (['ipvs'] as const) : []),
     ...(hasRules('iptables') ? (['iptables'] as const) : []),
   ]
 }

@@ -6,7 +6,7 @@ import { answeringMode, modesIn, type ModeSigns, onlyMode } from '../../src/mode
 
 const saved = (table: string, ...chains: readonly string[]) =>
   parseSave([`*${table}`, ...chains.map((chain) => `:${chain} - [0:0]`), 'COMMIT'].join('\n'))
-const NONE: ModeSigns = { hasDevice: false, hasLocalRoutes: false, rules: [] }
+const NONE: ModeSigns = { device: undefined, routes: new Map(), saved: {} }
 const KUBELET = saved('nat', 'KUBE-MARK-MASQ', 'KUBE-POSTROUTING', 'KUBE-KUBELET-CANARY')
 const IPVS = saved('nat', 'KUBE-SERVICES', 'KUBE-LOAD-BALANCER')
 const IPTABLES = saved('filter', 'KUBE-SERVICES', 'KUBE-EXTERNAL-SERVICES')
@@ -14,14 +14,14 @@ const IPTABLES = saved('filter', 'KUBE-SERVICES', 'KUBE-EXTERNAL-SERVICES')
 test('the device, a local route or the chains of a mode show it, and what kubelet writes shows none', () => {
   const rows: readonly [more: Partial<ModeSigns>, modes: readonly string[]][] = [
     [{}, []],
-    [{ rules: [KUBELET] }, []],
-    [{ hasDevice: true }, ['ipvs']],
-    [{ hasLocalRoutes: true }, ['ipvs']],
+    [{ saved: { IPv4: KUBELET } }, []],
+    [{ device: {} }, ['ipvs']],
+    [{ routes: { size: 1 } }, ['ipvs']],
     // Somebody has deleted the device.
-    [{ rules: [KUBELET, IPVS] }, ['ipvs']],
-    [{ rules: [IPTABLES] }, ['iptables']],
-    [{ hasDevice: true, rules: [IPTABLES] }, ['ipvs', 'iptables']],
-    [{ rules: [IPVS, IPTABLES] }, ['ipvs', 'iptables']],
+    [{ saved: { IPv4: KUBELET, IPv6: IPVS } }, ['ipvs']],
+    [{ saved: { IPv4: IPTABLES } }, ['iptables']],
+    [{ device: {}, saved: { IPv4: IPTABLES } }, ['ipvs', 'iptables']],
+    [{ saved: { IPv4: IPVS, IPv6: IPTABLES } }, ['ipvs', 'iptables']],
   ]
   for (const [more, modes] of rows) assert.deepEqual(modesIn({ ...NONE, ...more }), modes, JSON.stringify(more))
 })

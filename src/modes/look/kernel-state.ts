@@ -13,8 +13,8 @@ import { findOtherProxies, type ProxyProcess } from '../../node/other-proxies.ts
 import { CodedError } from '../../values/errors.ts'
 import { type SavedFrontend, savedFrontends } from '../iptables/saved-frontends.ts'
 import { chainsInOtherBackEnd, type OtherBackEnd } from '../leftovers/other-back-end.ts'
-import { isOfMode, type ProxyMode } from '../modes-in-kernel.ts'
-import { type Look, modesSeen, type RulesSeen, type VirtualIpsSeen, withLook } from './look.ts'
+import { isOfMode, modesIn, type ProxyMode } from '../modes-in-kernel.ts'
+import { type Look, type RulesSeen, type VirtualIpsSeen, withLook } from './look.ts'
 import { realServersOf } from './virtual-servers.ts'
 
 /** Fields are named as `status --output json` prints them. */
@@ -96,7 +96,7 @@ export function readKernelState(signal: AbortSignal): Promise<KernelState> {
       ...(await rulesState(look, rules, signal)),
       sets: await setsState(look, signal),
       ipvs,
-      modes: modesSeen(virtualIps, rules),
+      modes: modesIn({ ...virtualIps, ...rules }),
       processes: (await findOtherProxies()).found,
     }
   })

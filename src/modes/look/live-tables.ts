@@ -24,9 +24,9 @@ import {
 } from '../../ipvs/types.ts'
 import { type PlanRow, type RowKind, rowOf } from '../../sync/plan.ts'
 import type { IpFamily } from '../../values/protocol.ts'
-import { onlyMode, type ProxyMode } from '../modes-in-kernel.ts'
+import { modesIn, onlyMode, type ProxyMode } from '../modes-in-kernel.ts'
 import type { ItemsOfServices, ServiceTable, Wanted } from '../../explain/wanted.ts'
-import { type Look, modesSeen, type RulesSeen, type VirtualIpsSeen } from './look.ts'
+import type { Look, RulesSeen, VirtualIpsSeen } from './look.ts'
 import { allVirtualServers, realServersOf } from './virtual-servers.ts'
 
 export interface LiveTable<Item> {
@@ -82,7 +82,7 @@ export async function readLive(look: Look, options: LiveOptions): Promise<Live> 
     uses,
     hasIpvs,
     rules,
-    mode: onlyMode(modesSeen(virtualIps, rules)),
+    mode: onlyMode(modesIn({ ...virtualIps, ...rules })),
   }
 }
 

@@ -154,7 +154,7 @@ export class Look {
   async modes(signal: AbortSignal): Promise<readonly ProxyMode[]> {
     const virtualIps = await this.virtualIps(signal)
     const rules = await this.rules(signal)
-    const modes = modesSeen(virtualIps, rules)
+    const modes = modesIn({ ...virtualIps, ...rules })
     if (rules.unread !== undefined && !modes.includes('ipvs')) throw rules.unread
     return modes
   }
@@ -169,14 +169,6 @@ export class Look {
     else this.#opened.push(connection)
     return connection
   }
-}
-
-/** The modes of which this is. */
-export function modesSeen(
-  { device, routes }: VirtualIpsSeen,
-  { saved }: Pick<RulesSeen, 'saved'>,
-): readonly ProxyMode[] {
-  return modesIn({ hasDevice: device !== undefined, hasLocalRoutes: routes.size > 0, rules: Object.values(saved) })
 }
 
 /** Looks once. */
