@@ -7,6 +7,7 @@ import { readFile, stat, writeFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { gunzip, gzip } from 'node:zlib'
 import { CodedError, errorText } from '../values/errors.ts'
+import { ShapeError } from '../values/shape.ts'
 import { printable } from '../values/quote.ts'
 import { FACTS, FACTS_FORMAT, type NodeFacts } from './facts.ts'
 import { type JsonSize, jsonSize } from './json-size.ts'
@@ -58,7 +59,9 @@ export async function readBundle(path: string): Promise<NodeFacts> {
     return facts
   } catch (cause) {
     if (!(cause instanceof CodedError)) throw cause
-    throw new CodedError('bundle-invalid', `--from ${path}: ${cause.message}`, { cause })
+    const isWhole = cause instanceof ShapeError && cause.path === ''
+    const message = isWhole ? `the bundle ${cause.reason}` : cause.message
+    throw new CodedError('bundle-invalid', `--from ${path}: ${message}`, { cause })
   }
 }
 

@@ -1,5 +1,6 @@
 /** What doctor knows of the cluster of a node, from its API server. */
-import { flag, list, nullable, number, object, OLDER_BUNDLE, type Read, seen, since, text } from './decode.ts'
+import { flag, list, nullable, number, object, type Read, text } from '../values/shape.ts'
+import { OLDER_BUNDLE, seen, since } from './seen.ts'
 
 /** A DaemonSet of the cluster. */
 const DAEMON_SET = object({

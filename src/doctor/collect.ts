@@ -12,7 +12,7 @@ import { schedulerOf } from '../ipvs/scheduler.ts'
 import { isLinkLocal, isLoopback } from '../values/address.ts'
 import { VERSION } from '../values/well-known.ts'
 import type { AccessProvider } from '../watch/api/access.ts'
-import { unseen } from './decode.ts'
+import { unseen } from './seen.ts'
 import { FACTS, FACTS_FORMAT, type InterfaceFact, type NodeFacts } from './facts.ts'
 import { readCluster } from './read-cluster.ts'
 import {

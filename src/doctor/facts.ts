@@ -4,20 +4,8 @@
  */
 import { DISTRIBUTIONS } from '../node/module-remedy.ts'
 import { CLUSTER } from './cluster-facts.ts'
-import {
-  flag,
-  list,
-  nullable,
-  number,
-  object,
-  OLDER_BUNDLE,
-  oneOf,
-  type Read,
-  record,
-  seen,
-  since,
-  text,
-} from './decode.ts'
+import { flag, list, nullable, number, object, oneOf, type Read, record, text } from '../values/shape.ts'
+import { OLDER_BUNDLE, seen, since } from './seen.ts'
 import { NFT_CHAIN, NFT_RULE, PATH, RIVAL, RULES } from './rule-facts.ts'
 
 /** The format of bundles; a change that older programs would misread gets the next number. */

@@ -1,5 +1,5 @@
 /** A check and its findings as values: what is wrong, what it breaks, and exactly how to repair it. */
-import type { Seen } from './decode.ts'
+import type { Seen } from './seen.ts'
 import type { NodeFacts } from './facts.ts'
 
 /** `error`: Services do not work correctly, or will not after a start. `warning`: they may not. `note`: worth knowing. */

@@ -14,7 +14,7 @@ import {
   type SysctlLine,
   WATCHED_SETTINGS,
 } from './facts.ts'
-import { unseen } from './decode.ts'
+import { unseen } from './seen.ts'
 import { isTrue, LOOPBACK, readNetworkFile, readSysctlFile } from './network-file.ts'
 
 const MAX_FILE_BYTES = 256 * 1024

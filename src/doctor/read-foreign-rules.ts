@@ -17,7 +17,7 @@ import { CodedError } from '../values/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { RivalFact, RulesFact } from './rule-facts.ts'
 import type { NodeFacts } from './facts.ts'
-import type { Seen } from './decode.ts'
+import type { Seen } from './seen.ts'
 import { summarizeRules } from './rules-summary.ts'
 
 type NftRulesFact = NodeFacts['nftRules'] extends Seen<infer T> ? T : never

@@ -3,7 +3,7 @@
  * @impure
  */
 import { closeSync, constants, existsSync, openSync, readSync } from 'node:fs'
-import { type Seen, unseen } from './decode.ts'
+import { type Seen, unseen } from './seen.ts'
 import type { IpvsTableFact } from './facts.ts'
 import { readNumber, readText } from './read-files.ts'
 

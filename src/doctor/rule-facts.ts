@@ -1,5 +1,5 @@
 /** What doctor knows of the rules of a node, of either back end of iptables and of nft, and of the paths of packets through them. */
-import { flag, list, number, object, oneOf, type Read, text } from './decode.ts'
+import { flag, list, number, object, oneOf, type Read, text } from '../values/shape.ts'
 
 /** A built-in chain of the filter table. */
 const BUILT_IN_CHAIN = object({

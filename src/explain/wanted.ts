@@ -7,54 +7,56 @@ import type { Chain } from '../iptables/types.ts'
 import type { BoundAddress } from '../ipvs/address-diff.ts'
 import type { LocalRoute } from '../ipvs/route-diff.ts'
 import type { RealServer, VirtualServer } from '../ipvs/types.ts'
-import type { IpFamily, Protocol } from '../values/protocol.ts'
-import { list, number, object, type Of, oneOf, optional, type Shape, text, word, yes } from '../values/shape.ts'
+import { byKind, list, number, object, oneOf, optional, type Read, type Shape, string, yes } from '../values/shape.ts'
 
-const realServer = object<RealServer>({
-  address: text,
+const realServer: Shape<RealServer> = object({
+  address: string,
   port: number,
   weight: number,
-  forwarding: word({ masquerade: true, local: true, tunnel: true, route: true, bypass: true, unknown: true }),
+  forwarding: oneOf('masquerade', 'local', 'tunnel', 'route', 'bypass', 'unknown'),
   upperThreshold: number,
   lowerThreshold: number,
 })
-const chain = object<Chain>({
-  kind: word({ chain: true }),
-  table: word({ nat: true, filter: true, mangle: true }),
-  chain: text,
-  rules: list(text),
+const chain: Shape<Chain> = object({
+  kind: oneOf('chain'),
+  table: oneOf('nat', 'filter', 'mangle'),
+  chain: string,
+  rules: list(string),
 })
+
+const virtualServer: Shape<VirtualServer> = object({
+  family: oneOf('IPv4', 'IPv6'),
+  address: string,
+  port: number,
+  protocol: oneOf('tcp', 'udp', 'sctp'),
+  scheduler: string,
+  flags: number,
+  timeoutSeconds: number,
+  netmask: number,
+  persistenceEngine: string,
+  realServers: list(realServer),
+})
+const boundAddress: Shape<BoundAddress> = object({
+  address: string,
+  bindings: list(object({ prefixLength: number, peer: optional(string) })),
+})
+const localRoute: Shape<LocalRoute> = object({
+  address: string,
+  paths: list(object({ interfaceIndex: number, source: optional(string), priority: number })),
+})
+const setEntry: Shape<SetEntry> = object({ set: string, entry: string, noMatch: optional(yes) })
 
 /** The tables in which Services have items. */
 const ITEMS = {
-  'virtual-servers': object<VirtualServer>({
-    family: word<IpFamily>({ IPv4: true, IPv6: true }),
-    address: text,
-    port: number,
-    protocol: word<Protocol>({ tcp: true, udp: true, sctp: true }),
-    scheduler: text,
-    flags: number,
-    timeoutSeconds: number,
-    netmask: number,
-    persistenceEngine: text,
-    realServers: list(realServer),
-  }),
-  addresses: object<BoundAddress>({
-    address: text,
-    bindings: list(object<BoundAddress['bindings'][number]>({ prefixLength: number, peer: optional(text) })),
-  }),
-  routes: object<LocalRoute>({
-    address: text,
-    paths: list(
-      object<LocalRoute['paths'][number]>({ interfaceIndex: number, source: optional(text), priority: number }),
-    ),
-  }),
-  'set-entries': object<SetEntry>({ set: text, entry: text, noMatch: optional(yes) }),
+  'virtual-servers': virtualServer,
+  addresses: boundAddress,
+  routes: localRoute,
+  'set-entries': setEntry,
   'chains-IPv4': chain,
   'chains-IPv6': chain,
 }
 
-export type ItemsOfServices = { readonly [Table in keyof typeof ITEMS]: Of<(typeof ITEMS)[Table]> }
+export type ItemsOfServices = { readonly [Table in keyof typeof ITEMS]: Read<(typeof ITEMS)[Table]> }
 
 export type ServiceTable = keyof ItemsOfServices
 
@@ -72,6 +74,7 @@ export type Wanted<Table extends ServiceTable = ServiceTable> = {
 }[Table]
 
 const rows = Object.entries<Shape<object>>(ITEMS).map(
-  ([table, item]) => [table, object({ table: text, key: text, neededBy: text, item, isPart: optional(yes) })] as const,
+  ([table, item]) =>
+    [table, object({ table: string, key: string, neededBy: string, item, isPart: optional(yes) })] as const,
 )
-export const WANTED = oneOf('table', Object.fromEntries(rows)) as Shape<Wanted> // one row for each of ITEMS
+export const WANTED = byKind('table', Object.fromEntries(rows)) as Shape<Wanted> // one row for each of ITEMS

@@ -8,7 +8,7 @@ import type { FrontendKey } from '../service/frontends.ts'
 import { CodedError } from '../values/errors.ts'
 import { VERSION } from '../values/well-known.ts'
 import { printable, quote } from '../values/quote.ts'
-import type { Shape } from '../values/shape.ts'
+import { isPlainObject, type Shape, ShapeError } from '../values/shape.ts'
 import type { Names } from './names.ts'
 import { type Place, placeWords } from './places.ts'
 import { socketDoubt } from './socket-owner.ts'
@@ -186,7 +186,7 @@ class ViewClient implements DaemonClient {
     } catch {
       return this.#stranger()
     }
-    if (!isObject(json) || typeof json['format'] !== 'number') return this.#stranger()
+    if (!isPlainObject(json) || typeof json['format'] !== 'number') return this.#stranger()
     const version = /^kube-ipvs\/([\w.+-]{1,40})$/.exec(server)?.[1] ?? 'of an unknown version'
     if (json['format'] !== VIEW_FORMAT)
       return failed(
@@ -194,17 +194,19 @@ class ViewClient implements DaemonClient {
         `the daemon is kube-ipvs ${version} and answers in format ${json['format']}, this command is kube-ipvs ${VERSION} and reads ` +
           `format ${VIEW_FORMAT}: run the command of the daemon's version`,
       )
-    if (status === 200) {
-      const wrong = shape(json, '')
-      if (wrong === undefined) return json as unknown as View // as its shape says
-      return failed(
-        'other-format',
-        `the daemon is kube-ipvs ${version}, and its answer does not have the member ${quote(wrong.slice(0, MAX_REASON))} as ` +
-          `kube-ipvs ${VERSION} reads it: run the command of the daemon's version`,
-      )
-    }
+    if (status === 200)
+      try {
+        return shape(json, '')
+      } catch (error) {
+        if (!(error instanceof ShapeError)) throw error
+        return failed(
+          'other-format',
+          `the daemon is kube-ipvs ${version}, and its answer does not have the member ${quote(error.path.slice(0, MAX_REASON))} as ` +
+            `kube-ipvs ${VERSION} reads it: run the command of the daemon's version`,
+        )
+      }
     const { error } = json
-    if (!isObject(error) || typeof error['code'] !== 'string' || typeof error['message'] !== 'string')
+    if (!isPlainObject(error) || typeof error['code'] !== 'string' || typeof error['message'] !== 'string')
       return this.#stranger()
     return failed(error['code'] as RefusalCode, printable(error['message'].slice(0, MAX_REASON)))
   }
@@ -215,7 +217,7 @@ class ViewClient implements DaemonClient {
   }
 
   #failure(error: unknown): NoAnswer {
-    const code = isObject(error) ? error['code'] : undefined
+    const code = isPlainObject(error) ? error['code'] : undefined
     const place = quote(this.socket)
     switch (code) {
       case 'ENOENT':
@@ -278,8 +280,4 @@ async function readBody(response: IncomingMessage, maxBytes: number): Promise<Re
   }
   const { statusCode: status, headers } = response
   return { status, server: String(headers['server'] ?? ''), body: Buffer.concat(chunks).toString() }
-}
-
-function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

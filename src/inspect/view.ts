@@ -3,15 +3,21 @@
  * cannot tell any of this: names of Services, verdicts on endpoints, owners of addresses, drains, problems. What answers may be another
  * version, or no daemon at all. Times are numbers of seconds before the answer: the two clocks need not agree.
  */
-import type { ProxyMode } from '../config/types.ts'
 import { WANTED } from '../explain/wanted.ts'
-import type { Verdict } from '../service/endpoints.ts'
-import type { FrontendRole } from '../service/frontends.ts'
-import type { NodeIps } from '../service/node-context.ts'
-import type { TrafficPolicy } from '../service/objects.ts'
-import type { Problem, ProblemAbout } from '../values/errors.ts'
-import type { IpFamily, Protocol } from '../values/protocol.ts'
-import { flag, list, nullable, number, object, type Of, optional, pair, text, word } from '../values/shape.ts'
+import type { Problem } from '../values/errors.ts'
+import {
+  flag,
+  list,
+  nullable,
+  number,
+  object,
+  oneOf,
+  optional,
+  pair,
+  type Read,
+  type Shape,
+  string,
+} from '../values/shape.ts'
 
 /** Changes when an older command would misread an answer. A command refuses answers of another format than its own. */
 export const VIEW_FORMAT = 2
@@ -40,37 +46,37 @@ export const MAX_PAGE = 2000
 /** The most parameters `to` of one question about connections. */
 export const MAX_TARGETS = 64
 
-const texts = list(text)
-const family = word<IpFamily>({ IPv4: true, IPv6: true })
-const protocol = word<Protocol>({ tcp: true, udp: true, sctp: true })
-const mode = word<ProxyMode>({ ipvs: true, iptables: true })
-const policy = word<TrafficPolicy>({ Cluster: true, Local: true })
-const roles = list(word<FrontendRole>({ ClusterIP: true, NodePort: true, LoadBalancerVip: true, ExternalIP: true }))
-const verdict = word<Verdict>({
-  used: true,
-  'used-local': true,
-  'used-node-hint': true,
-  'used-zone-hint': true,
-  'used-no-local': true,
-  'used-terminating': true,
-  'not-ready': true,
-  'not-serving': true,
-  terminating: true,
-  'not-local': true,
-  'other-node-hint': true,
-  'other-zone-hint': true,
-})
-const problem = object<Problem>({
-  code: text,
-  about: word<ProblemAbout>({ object: true, setting: true, node: true, configuration: true }),
-  subject: text,
-  field: optional(text),
-  message: text,
+const texts = list(string)
+const family = oneOf('IPv4', 'IPv6')
+const protocol = oneOf('tcp', 'udp', 'sctp')
+const mode = oneOf('ipvs', 'iptables')
+const policy = oneOf('Cluster', 'Local')
+const roles = list(oneOf('ClusterIP', 'NodePort', 'LoadBalancerVip', 'ExternalIP'))
+const verdict = oneOf(
+  'used',
+  'used-local',
+  'used-node-hint',
+  'used-zone-hint',
+  'used-no-local',
+  'used-terminating',
+  'not-ready',
+  'not-serving',
+  'terminating',
+  'not-local',
+  'other-node-hint',
+  'other-zone-hint',
+)
+const problem: Shape<Problem> = object({
+  code: string,
+  about: oneOf('object', 'setting', 'node', 'configuration'),
+  subject: string,
+  field: optional(string),
+  message: string,
 })
 
 const pass = object({
   /** `tables`, or the name of a family for its rules. */
-  what: text,
+  what: string,
   /** Seconds since the last pass ended; null when none has. */
   endedSecondsAgo: nullable(number),
   durationMs: number,
@@ -79,14 +85,14 @@ const pass = object({
   failed: number,
   unreadable: number,
 })
-export type PassView = Of<typeof pass>
+export type PassView = Read<typeof pass>
 
 /** What frontends and packet paths depend on of the node, as the daemon sees it. */
 const node = object({
-  name: text,
+  name: string,
   /** null while the Node object is unknown */
-  zone: nullable(text),
-  ips: object<NodeIps>({ IPv4: optional(text), IPv6: optional(text) }),
+  zone: nullable(string),
+  ips: object({ IPv4: optional(string), IPv6: optional(string) }),
   nodePortAddresses: object({ IPv4: texts, IPv6: texts }),
   podCidrs: texts,
 })
@@ -97,12 +103,12 @@ const settings = object({
   masqueradeBit: number,
   localhostNodePorts: flag,
   tcpBeLiberal: flag,
-  clusterCIDR: text,
-  detectLocalMode: text,
-  bridgeInterface: text,
-  interfaceNamePrefix: text,
+  clusterCIDR: string,
+  detectLocalMode: string,
+  bridgeInterface: string,
+  interfaceNamePrefix: string,
   /** The scheduler of Services that choose none. */
-  scheduler: text,
+  scheduler: string,
   /** Whether annotations of Services have an effect, in ipvs mode. */
   serviceAnnotations: flag,
   /** null: no deadline */
@@ -113,29 +119,29 @@ const health = object({
   /** As /healthz answers. */
   healthy: flag,
   /** What is late or wrong; null when it is healthy. */
-  reason: nullable(text),
+  reason: nullable(string),
   /** What is not done at this moment, also when that does not count yet: normal for a short time. */
-  pending: list(object({ what: text, seconds: number })),
+  pending: list(object({ what: string, seconds: number })),
 })
 
 /** The room of the node in real servers, and what is left out because it is used up. */
 const room = object({ used: number, limit: number, leftOut: object({ services: number, frontends: number }) })
-export type RoomView = Of<typeof room>
+export type RoomView = Read<typeof room>
 
 /** Services claim `key` too: `others`, of very many only the first. */
-const conflict = object({ key: text, owner: text, others: texts })
+const conflict = object({ key: string, owner: string, others: texts })
 
 export const DAEMON_VIEW = object({
   format: number,
-  version: text,
+  version: string,
   pid: number,
   uptimeSeconds: number,
   /** The mode that runs, and the configured one. */
   mode,
   configuredMode: mode,
   /** Why the mode is not the configured one; null: nothing is missing, or a switch of the mode is under way. */
-  fallback: nullable(object({ reason: text, message: text, remedy: text })),
-  virtualAddresses: word<'addresses' | 'routes'>({ addresses: true, routes: true }),
+  fallback: nullable(object({ reason: string, message: string, remedy: string })),
+  virtualAddresses: oneOf('addresses', 'routes'),
   families: list(family),
   node,
   /** The settings that decide how packets are treated. */
@@ -152,20 +158,20 @@ export const DAEMON_VIEW = object({
   /** The first addresses that several Services claim. */
   conflicts: list(conflict),
 })
-export type DaemonView = Of<typeof DAEMON_VIEW>
+export type DaemonView = Read<typeof DAEMON_VIEW>
 
 /** `servicePort`: `namespace/name:port` of the Service port that answers at the key. */
-const frontendName = object({ key: text, servicePort: text, roles })
-export type FrontendName = Of<typeof frontendName>
+const frontendName = object({ key: string, servicePort: string, roles })
+export type FrontendName = Read<typeof frontendName>
 
 /** A part of all frontends, in the order of their keys' first appearance. `more`: false on the last page. */
 export const NAMES_PAGE = object({ format: number, frontends: list(frontendName), more: flag })
-export type NamesPage = Of<typeof NAMES_PAGE>
+export type NamesPage = Read<typeof NAMES_PAGE>
 
 const endpoint = object({
   /** `10.244.0.1:8080` */
-  key: text,
-  node: text,
+  key: string,
+  node: string,
   /** It runs on the daemon's node. */
   isLocal: flag,
   ready: flag,
@@ -177,28 +183,28 @@ const endpoint = object({
   internal: verdict,
   external: verdict,
 })
-export type EndpointView = Of<typeof endpoint>
+export type EndpointView = Read<typeof endpoint>
 
 const frontend = object({
-  key: text,
+  key: string,
   roles,
   /** Whether the address is a virtual IP of this node: on kube-ipvs0 or as a local route. */
   isBound: flag,
   /** Which verdicts apply. */
-  verdicts: word<'internal' | 'external'>({ internal: true, external: true }),
+  verdicts: oneOf('internal', 'external'),
   /** The Service that answers here: another one when this Service's claim has lost. */
-  owner: text,
+  owner: string,
   /** The other Services that claim the key, in the order in which they would follow; of very many only the first. */
   others: texts,
   /** loadBalancerSourceRanges that apply; null: every source may connect. */
   sourceRanges: nullable(texts),
 })
-export type FrontendView = Of<typeof frontend>
+export type FrontendView = Read<typeof frontend>
 
 /** One port of the Service in one family. */
 const servicePort = object({
   /** `namespace/name:port` */
-  name: text,
+  name: string,
   family,
   protocol,
   port: number,
@@ -211,44 +217,44 @@ const servicePort = object({
   endpoints: list(endpoint),
   frontends: list(frontend),
 })
-export type ServicePortView = Of<typeof servicePort>
+export type ServicePortView = Read<typeof servicePort>
 
 const serviceView = object({
-  namespace: text,
-  name: text,
+  namespace: string,
+  name: string,
   ports: list(servicePort),
   problems: list(problem),
   /** Its annotations that kube-ipvs knows, unchecked; `problems` says which have no effect. */
-  annotations: list(pair(text, text)),
+  annotations: list(pair(string, string)),
   /** Endpoints and frontends that were left out, because the answer would be too long. */
   omitted: number,
   /** What is wanted in the kernel for the frontends that it has won, and how many rows were left out. */
   wanted: list(WANTED),
   omittedRows: number,
 })
-export type ServiceView = Of<typeof serviceView>
+export type ServiceView = Read<typeof serviceView>
 
 /** The Service of that name, or those that have won the address and port; empty: there is none. */
 export const SERVICES_VIEW = object({ format: number, services: list(serviceView) })
-export type ServicesView = Of<typeof SERVICES_VIEW>
+export type ServicesView = Read<typeof SERVICES_VIEW>
 
 /** A real server that gets no new connections and has not been removed yet. */
 const drain = object({
-  virtualServer: text,
+  virtualServer: string,
   /** `10.244.0.1:8080` */
-  realServer: text,
+  realServer: string,
   /** `namespace/name:port`; null when no Service owns the virtual server any more. */
-  servicePort: nullable(text),
+  servicePort: nullable(string),
   /** Since this daemon noticed it. */
   seconds: number,
   /** null: no deadline */
   deadlineSeconds: nullable(number),
 })
-export type DrainView = Of<typeof drain>
+export type DrainView = Read<typeof drain>
 
 /** `omitted`: drains that were left out, because the answer would be too long. */
 export const DRAINS_VIEW = object({ format: number, drains: list(drain), omitted: number })
-export type DrainsView = Of<typeof DRAINS_VIEW>
+export type DrainsView = Read<typeof DRAINS_VIEW>
 
 /** The endpoints of a pod, from the EndpointSlices that name it. */
 export const POD_VIEW = object({
@@ -258,7 +264,7 @@ export const POD_VIEW = object({
   /** The same with the ports of the EndpointSlices: `10.244.0.1:8080`. Pods in the network of their node share its IP. */
   endpoints: texts,
 })
-export type PodView = Of<typeof POD_VIEW>
+export type PodView = Read<typeof POD_VIEW>
 
 /** Connections of clients to endpoints through Services, as the kernel of the daemon's node counts them. */
 export const CONNECTIONS_VIEW = object({
@@ -270,7 +276,7 @@ export const CONNECTIONS_VIEW = object({
   /** null: not asked for, or the kernel does not list its flows. */
   udp: nullable(number),
 })
-export type ConnectionsView = Of<typeof CONNECTIONS_VIEW>
+export type ConnectionsView = Read<typeof CONNECTIONS_VIEW>
 
 /**
  * `starting`: there is no proxy yet; `gone`: the key of a page exists no more, begin again; `unreadable`: the source
