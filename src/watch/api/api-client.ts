@@ -74,6 +74,9 @@ export type Query = Readonly<Record<string, string>>
 const MAX_BODY_BYTES = 384 * 1024 * 1024
 /** Longest pause within the body of a page. */
 const LIST_SILENCE_MS = 30_000
+/** How much of a watch is decoded before its events are handed out. */
+const PORTION_BYTES = 32 * 1024
+const NO_BYTES = Buffer.alloc(0)
 /** Longest body of an error, which is a Status object. */
 const MAX_ERROR_BYTES = 64 * 1024
 /** The server answers a write with the written object; etcd takes objects of up to 1.5 MiB. */
@@ -115,8 +118,8 @@ export class ApiClient {
   }
 
   /**
-   * The events of a watch in the form that their JSON has, one array for each chunk of the stream. The first array is empty and
-   * says that the server accepted the watch. Returns when the server ends the stream; `api-reset` when it ends within an event.
+   * The events of a watch in the form that their JSON has, in arrays, each of which is emptied when the next one is asked for. The first array is
+   * empty and says that the server accepted the watch. Returns when the server ends the stream; `api-reset` when it ends within an event.
    */
   async *watch(path: string, query: Query, options: WatchOptions): AsyncGenerator<readonly unknown[], void, undefined> {
     const response = await this.#request({ method: 'GET', path, query, signal: options.signal })
@@ -127,15 +130,23 @@ export class ApiClient {
       yield []
       for (;;) {
         const late = setTimeout(() => response.destroy(silence()), options.inactivityMs(isPinged))
-        const next = await chunks
+        // Nothing of an earlier chunk is left in a variable while this waits, which may be for minutes.
+        let chunk = await chunks
           .next()
+          .then(({ done, value }) => (done === true ? undefined : value))
           .catch((error: unknown) => {
             throw connectionError(error, options.signal)
           })
           .finally(() => clearTimeout(late))
-        if (next.done === true) break
-        const events = stream.push(next.value)
-        if (events.length > 0) yield events
+        if (chunk === undefined) break
+        // The chunks of a list have up to a megabyte, whose events would all be in memory at once.
+        while (chunk.length > 0) {
+          const events = stream.push(chunk.subarray(0, PORTION_BYTES))
+          chunk = chunk.subarray(PORTION_BYTES)
+          if (events.length > 0) yield events
+          events.length = 0
+        }
+        chunk = NO_BYTES
       }
     } finally {
       response.destroy()

@@ -18,8 +18,8 @@ const MAX_EVENT_BYTES = 16 * 1024 * 1024
 
 /** Turns the bytes of a watch into its events. */
 export interface EventStream {
-  /** Events (metav1 WatchEvent, in the form that their JSON has) that end in this chunk. May overwrite the chunk. */
-  push(chunk: Buffer): readonly unknown[]
+  /** Events (metav1 WatchEvent, in the form that their JSON has) that end in this chunk. May overwrite the chunk. The array is the caller's. */
+  push(chunk: Buffer): unknown[]
   /** Bytes of an event whose end has not arrived. */
   readonly pendingBytes: number
 }

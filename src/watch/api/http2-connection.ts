@@ -252,15 +252,23 @@ class Http2Response implements HttpResponse {
     endStream(this.#stream, error)
   }
 
-  async *[Symbol.asyncIterator](): AsyncGenerator<Buffer, void, undefined> {
+  /** No generator, whose variables would keep the last chunk while it waits for the next one. */
+  [Symbol.asyncIterator](): AsyncIterator<Buffer, undefined, undefined> {
     const stream = this.#stream
-    for await (const chunk of stream as AsyncIterable<Buffer>) {
-      // no text encoding is set
-      this.#onData()
-      yield chunk
+    const chunks = (stream as AsyncIterable<Buffer, undefined>)[Symbol.asyncIterator]() // no text encoding is set
+    return {
+      next: async () => {
+        const next = await chunks.next()
+        if (next.done !== true) this.#onData()
+        // Node ends the body of a request that the server has cancelled as if it were complete.
+        else if (stream.aborted || stream.rstCode !== constants.NGHTTP2_NO_ERROR)
+          throw new ApiError('api-reset', `the server cancelled the answer (code ${stream.rstCode} of HTTP/2)`)
+        return next
+      },
+      return: async () => {
+        await chunks.return?.()
+        return { done: true, value: undefined }
+      },
     }
-    // Node ends the body of a request that the server has cancelled as if it were complete.
-    if (stream.aborted || stream.rstCode !== constants.NGHTTP2_NO_ERROR)
-      throw new ApiError('api-reset', `the server cancelled the answer (code ${stream.rstCode} of HTTP/2)`)
   }
 }

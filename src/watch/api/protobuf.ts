@@ -39,17 +39,23 @@ const ENTRY = message({ key: [1, 'span'], value: [2, 'span'] }, (v) => ({ key: v
 const TIME = message({ seconds: [1, 'long'] }, (v) => ({ seconds: v[0] }))
 
 /** Reads messages, one at a time, front to back. The words of all messages are shared. */
+const NO_BYTES = Buffer.alloc(0)
+
 export class ProtobufReader {
   /** The bytes and the position of the next one. Not private (`#`), because private names are slow in code that V8 has not optimised. */
-  bytes: Buffer = Buffer.alloc(0)
+  bytes: Buffer = NO_BYTES
   at = 0
   readonly #words = Array.from({ length: WORD_SLOTS }, () => '')
 
-  /** The message from `start` to `end`. It holds no reference to the bytes. */
+  /** The message from `start` to `end`. Neither it nor this reader holds a reference to the bytes afterwards: a watch may wait for minutes. */
   read(message: Message, bytes: Buffer, start: number, end: number): JsonObject {
     this.bytes = bytes
     this.at = start
-    return this.message(message, end)
+    try {
+      return this.message(message, end)
+    } finally {
+      this.bytes = NO_BYTES
+    }
   }
 
   /**
