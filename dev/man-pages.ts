@@ -3,8 +3,8 @@
  * it, and rewrites them with `UPDATE_GOLDEN=1`. The macros are those of man(7), which every reader of manual pages knows.
  */
 import { COMMAND_HELP } from '../src/cli/command-help.ts'
-import { programOf } from '../src/cli/command-line.ts'
-import { COMMANDS, type CommandName } from '../src/cli/commands.ts'
+import { programOf } from '../src/start/command-line.ts'
+import { COMMANDS, type CommandName } from '../src/start/commands.ts'
 import { flagGroups, wrap } from '../src/cli/help.ts'
 import { VERSION } from '../src/values/well-known.ts'
 

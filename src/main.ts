@@ -1,8 +1,16 @@
-/** Process entry: runs the command line and sets the exit code. */
-import { main } from './cli/main.ts'
-import { outputWritten } from './cli/output.ts'
+/**
+ * Process entry: reads the command line, runs the daemon or a tool, and sets the exit code. Each of the two is loaded only when it runs, and is
+ * a bundle of its own in the image (dev/bundle.ts).
+ */
+import { isDaemon, parseCommandLine } from './start/command-line.ts'
+import { outputWritten } from './start/output.ts'
 
-void main(process.argv.slice(2)).then(async (code) => {
+const line = parseCommandLine(process.argv.slice(2))
+const code = isDaemon(line)
+  ? import('./start/main.ts').then(({ main }) => main(line))
+  : import('./cli/main.ts').then(({ main }) => main(line))
+
+void code.then(async (exitCode) => {
   await outputWritten()
-  process.exit(code)
+  process.exit(exitCode)
 })

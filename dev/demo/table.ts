@@ -2,7 +2,8 @@
  * The kernel's table as the demo shows it: virtual servers, real servers, and how often each answered. It is read from the
  * kernel, not from the daemon.
  */
-import { type Column, formatColumns, type Style } from '../../src/cli/terminal.ts'
+import type { Style } from '../../src/start/style.ts'
+import { type Column, formatColumns } from '../../src/cli/terminal.ts'
 import { type VirtualServerState, virtualServerState } from '../../src/modes/look/kernel-state.ts'
 import type { IpvsConnection } from '../../src/ipvs/connection.ts'
 import type { Expected } from './expected.ts'

@@ -2,9 +2,9 @@
 import { removeEverything } from '../modes/leftovers/cleanup.ts'
 import { deadlineSignal } from '../node/deadline.ts'
 import { parseCidrs } from '../values/cidr.ts'
-import type { FlagValues } from './flags.ts'
-import { printJson, printText, stderrLog } from './output.ts'
-import { cleanupSettings } from './settings.ts'
+import type { FlagValues } from '../start/flags.ts'
+import { printJson, printText, stderrLog } from '../start/output.ts'
+import { cleanupSettings } from '../start/settings.ts'
 
 const DEADLINE_MS = 60_000
 

@@ -1,5 +1,5 @@
 /** What `--help` says about each command. Scripts depend on the exit codes, which are documented here. */
-import type { CommandName } from './commands.ts'
+import type { CommandName } from '../start/commands.ts'
 
 export interface CommandHelp {
   /** One line for the list of commands. */

@@ -3,10 +3,10 @@
  * the flags of the command that was typed, and values: words, files or folders. Flags without effect and deprecated flags are left out.
  */
 import { COMMAND_HELP } from './command-help.ts'
-import { COMMAND_ARGUMENTS, COMMANDS, type CommandName, SHELLS, type Shell } from './commands.ts'
-import type { Flag } from './flag.ts'
-import { FLAGS } from './flags.ts'
-import { printText } from './output.ts'
+import { COMMAND_ARGUMENTS, COMMANDS, type CommandName, SHELLS, type Shell } from '../start/commands.ts'
+import type { Flag } from '../start/flag.ts'
+import { FLAGS } from '../start/flags.ts'
+import { printText } from '../start/output.ts'
 
 /** @param words the shell, which the command line has checked */
 export function printCompletion(words: readonly string[]): number {

@@ -6,9 +6,10 @@ import { plannedCommands } from '../daemon/commands.ts'
 import { askDaemon } from '../inspect/daemon-client.ts'
 import { silentLog } from '../values/log.ts'
 import { daemonRemarks } from './daemon-remarks.ts'
-import type { FlagValues } from './flags.ts'
-import { printJson, printText, stderrLog } from './output.ts'
-import { loadSettings, withDaemonsName } from './settings.ts'
+import type { FlagValues } from '../start/flags.ts'
+import { printJson, printText, stderrLog } from '../start/output.ts'
+import { loadSettings } from '../start/settings.ts'
+import { withDaemonsName } from './daemons-name.ts'
 
 /** The daemon answers within milliseconds, or it hangs. */
 const ANSWER_MS = 3000

@@ -2,7 +2,7 @@
 import type { CheckReport, Diagnosis } from '../doctor/diagnose.ts'
 import { type Finding, GROUPS, type Group } from '../doctor/finding.ts'
 import { printable } from '../values/quote.ts'
-import type { Style, StyleFormat } from './terminal.ts'
+import type { Style, StyleFormat } from '../start/style.ts'
 import { wrap } from './help.ts'
 
 export interface DiagnosisTextOptions {

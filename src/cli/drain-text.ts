@@ -3,7 +3,7 @@ import type { DrainView } from '../inspect/view.ts'
 import type { LiveDrain } from '../modes/look/virtual-servers.ts'
 import type { ConnectionCounts } from '../modes/look/connections.ts'
 import { type FittedColumn, fitColumns } from './fitted-table.ts'
-import type { Style } from './terminal.ts'
+import type { Style } from '../start/style.ts'
 
 /** A drain as the kernel counts it, with what only the daemon knows. */
 export interface Drain extends LiveDrain {

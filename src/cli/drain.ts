@@ -15,9 +15,9 @@ import { CodedError } from '../values/errors.ts'
 import { quote } from '../values/quote.ts'
 import { countsText, drainsText, durationText, joinDrains } from './drain-text.ts'
 import { waitForEnd } from './drain-wait.ts'
-import type { FlagValues } from './flags.ts'
-import { page, printErrorText, printJson, printLines, ProgressLine, stderrLog } from './output.ts'
-import { loadSettings } from './settings.ts'
+import type { FlagValues } from '../start/flags.ts'
+import { page, printErrorText, printJson, printLines, ProgressLine, stderrLog } from '../start/output.ts'
+import { loadSettings } from '../start/settings.ts'
 
 const DEADLINE_MS = 30_000
 const TIMEOUT_MS = { default: 300_000, most: 86_400_000 } as const

@@ -13,9 +13,9 @@ import { explanationText } from './explain/text.ts'
 import { keysAt } from '../inspect/places.ts'
 import { readLive } from '../modes/look/live-tables.ts'
 import { type Look, openLook } from '../modes/look/look.ts'
-import type { FlagValues } from './flags.ts'
-import { page, printJson, printLines, stderrLog } from './output.ts'
-import { loadSettings } from './settings.ts'
+import type { FlagValues } from '../start/flags.ts'
+import { page, printJson, printLines, stderrLog } from '../start/output.ts'
+import { loadSettings } from '../start/settings.ts'
 
 const DEADLINE_MS = 60_000
 /** The target is unknown. */

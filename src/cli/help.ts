@@ -3,10 +3,10 @@
  */
 import { COMMAND_HELP } from './command-help.ts'
 import type { FlagGroup } from '../config/field.ts'
-import { COMMANDS, type CommandName } from './commands.ts'
-import type { Flag, FlagKinds } from './flag.ts'
-import { FLAGS, type FlagKey } from './flags.ts'
-import type { Style } from './terminal.ts'
+import { COMMANDS, type CommandName } from '../start/commands.ts'
+import type { Flag, FlagKinds } from '../start/flag.ts'
+import { FLAGS, type FlagKey } from '../start/flags.ts'
+import type { Style } from '../start/style.ts'
 
 export interface HelpOptions {
   /** Columns of the terminal; lines are 80 to 100 characters long, 100 where the width is not known. */

@@ -3,7 +3,7 @@
  * the process ends, the terminal is left as it was.
  */
 import { type Key, keysOf } from './keys.ts'
-import { finishLine } from './output.ts'
+import { finishLine } from '../start/output.ts'
 
 /** The other screen of the terminal, without a cursor, and without breaking lines that are too long. */
 const ENTER = '\x1b[?1049h\x1b[?25l\x1b[?7l'

@@ -5,10 +5,8 @@
 import { CodedError } from '../values/errors.ts'
 import { printable } from '../values/quote.ts'
 import { KUBE_PROXY_RELEASE, VERSION } from '../values/well-known.ts'
-import { programOf, type UsageError } from './command-line.ts'
-import type { FlagValues } from './flags.ts'
-
-export const NEEDS_RIGHTS = 'This takes root, or the capability NET_ADMIN in the network namespace of the host.'
+import { programOf, type UsageError } from '../start/command-line.ts'
+import type { FlagValues } from '../start/flags.ts'
 
 /** What `--version` prints: one line with the version and the release of kube-proxy that the program follows; `raw` says what that means. */
 export function versionText(kind: 'true' | 'raw'): string {
@@ -41,26 +39,4 @@ export function failureText(error: unknown, { config }: FlagValues): string {
   if (config === undefined || config === '') return reason
   const about = `--config ${config}`
   return `${about}: ${reason.replace(`open ${config}: `, '').replace(`read ${config}: `, '')}`
-}
-
-/** What helps, where the message does not say it; otherwise undefined. */
-export function nextStep(error: unknown): string | undefined {
-  if (error instanceof CodedError && error.advice !== undefined) return error.advice
-  switch (error instanceof CodedError ? error.code : undefined) {
-    case 'EPERM':
-    case 'EACCES':
-      return NEEDS_RIGHTS
-    case 'no-api-server':
-      return 'Name a cluster with --config or --kubeconfig, or a folder of manifests with --manifests.'
-    case 'kubeconfig':
-      return 'The kubeconfig is named by --kubeconfig, or by clientConnection.kubeconfig in the file of --config.'
-    case 'config-decode':
-      return 'The file must hold a KubeProxyConfiguration of kubeproxy.config.k8s.io/v1alpha1, as YAML or JSON.'
-    case 'config-unreadable':
-      return '--config names a KubeProxyConfiguration file; without it the flags and their defaults count.'
-    case 'deadline':
-      return 'This node or its kernel answers slowly. Look at its load, and run the command again.'
-    default:
-      return undefined
-  }
 }

@@ -4,7 +4,7 @@ import { serviceOfPort } from '../traffic/rows.ts'
 import { parseAddress, parseEndpoint } from '../values/address.ts'
 import { CodedError } from '../values/errors.ts'
 import { quote } from '../values/quote.ts'
-import type { FlagValues } from './flags.ts'
+import type { FlagValues } from '../start/flags.ts'
 import type { Status } from './status.ts'
 
 export interface StatusFilter {

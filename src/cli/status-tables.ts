@@ -5,7 +5,8 @@ import { printable } from '../values/quote.ts'
 import { fitColumns, type FittedColumn } from './fitted-table.ts'
 import type { RealServerStatus, Status, VirtualServerStatus } from './status.ts'
 import { spanText } from './status-words.ts'
-import type { Cell, Style } from './terminal.ts'
+import type { Style } from '../start/style.ts'
+import type { Cell } from './terminal.ts'
 
 export interface StatusTextOptions {
   readonly style: Style

@@ -4,7 +4,7 @@ import { parseAddress } from '../values/address.ts'
 import { formatDuration } from '../values/duration.ts'
 import { CodedError } from '../values/errors.ts'
 import { quote } from '../values/quote.ts'
-import type { FlagValues } from './flags.ts'
+import type { FlagValues } from '../start/flags.ts'
 
 export interface TopRequest {
   readonly sort: SortKey

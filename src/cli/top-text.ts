@@ -13,7 +13,8 @@ import { printable } from '../values/quote.ts'
 import { type Extent, firstShown } from './scroll.ts'
 import { TOP_KEYS, type TopChoices } from './top-model.ts'
 import { fitColumns, type FittedColumn } from './fitted-table.ts'
-import type { Cell, Style } from './terminal.ts'
+import type { Style } from '../start/style.ts'
+import type { Cell } from './terminal.ts'
 
 export interface TopTable {
   readonly rates: Pick<Rates, 'mode' | 'seconds' | 'unread' | 'withoutConnections'>

@@ -6,9 +6,9 @@ import { writeFile } from 'node:fs/promises'
 import { unknownGateWarnings } from '../config/load.ts'
 import { toV1alpha1, toYaml } from '../config/write.ts'
 import { formatProblem } from '../values/errors.ts'
-import { type LogFormat, SettingsRefused, writeEarlyLine } from './early-lines.ts'
-import type { FlagValues } from './flags.ts'
-import { checkSettings } from './settings.ts'
+import { type LogFormat, SettingsRefused, writeEarlyLine } from '../start/early-lines.ts'
+import type { FlagValues } from '../start/flags.ts'
+import { checkSettings } from '../start/settings.ts'
 
 /** Overwrites an existing file; starts nothing. */
 export async function writeConfiguration(flags: FlagValues, path: string): Promise<number> {

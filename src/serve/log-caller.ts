@@ -14,13 +14,13 @@ export interface ModuleVerbosity {
   readonly verbosity: number
 }
 
-/** A stack frame: `at name (file:///src/cli/run.ts:29:7)`, or only the place. */
+/** A stack frame: `at name (file:///src/start/run.ts:29:7)`, or only the place. */
 const FRAME = /(?:file:\/\/)?([^\s()]+):(\d+):(\d+)\)?$/
 
 /** The function whose caller is wanted; V8 omits it from the stack. */
 type Called = (...values: never) => unknown
 
-/** Folder, file and line from which `called` was called: `cli/run.ts:29`; '' if V8 does not know. */
+/** Folder, file and line from which `called` was called: `start/run.ts:29`; '' if V8 does not know. */
 export function callerOf(called: Called): string {
   const holder: { stack?: string } = {}
   const { stackTraceLimit } = Error

@@ -12,7 +12,7 @@ export interface LogLine {
   readonly level: LogLevel
   /** The -v that an info line needs. */
   readonly verbosity: number
-  /** Folder, file and line of the call: `cli/run.ts:29`. */
+  /** Folder, file and line of the call: `start/run.ts:29`. */
   readonly caller: string
   readonly message: string
   /** Prints the message without quotes and without fields (klog's Infof). */

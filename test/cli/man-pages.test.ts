@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'
 import { manPage, manPageName } from '../../dev/man-pages.ts'
-import { COMMANDS } from '../../src/cli/commands.ts'
-import { FLAGS } from '../../src/cli/flags.ts'
+import { COMMANDS } from '../../src/start/commands.ts'
+import { FLAGS } from '../../src/start/flags.ts'
 
 const FOLDER = new URL('../../docs/man/', import.meta.url)
 const NAMES = COMMANDS.map(manPageName)

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { failureText, nextStep } from '../../src/cli/messages.ts'
+import { failureText } from '../../src/cli/messages.ts'
+import { nextStep } from '../../src/start/next-step.ts'
 import { CodedError } from '../../src/values/errors.ts'
 
 test('failureText names the flag or the field that an error is about', () => {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Status } from '../../src/cli/status.ts'
-import type { FlagValues } from '../../src/cli/flags.ts'
+import type { FlagValues } from '../../src/start/flags.ts'
 import { filterStatus, statusFilter } from '../../src/cli/status-filter.ts'
 import { DAEMON, IPVS, KNOWN, VIRTUAL, WRONG } from './known-status.ts'
 

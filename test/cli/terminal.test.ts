@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { finishLine } from '../../src/cli/output.ts'
-import { formatColumns, styleFor } from '../../src/cli/terminal.ts'
+import { finishLine } from '../../src/start/output.ts'
+import { styleFor } from '../../src/start/style.ts'
+import { formatColumns } from '../../src/cli/terminal.ts'
 
 const red = (text: string): string => `<${text}>`
 

@@ -6,6 +6,7 @@ import { posix } from 'node:path'
 import {
   COMPOSITION,
   DIRECTION,
+  ENTRIES,
   FORBIDDEN,
   IMPURE,
   MAX_LINES,
@@ -15,6 +16,8 @@ import {
   PURE_BUILTINS,
   PURE_ROOMS,
   SYNCHRONOUS,
+  TOLD_BY_THE_DAEMON,
+  TOOLS,
 } from './rules.ts'
 
 /** Path in the repository to text. */
@@ -23,7 +26,7 @@ export type Sources = ReadonlyMap<string, string>
 const COMMENT = /\/\*[^]*?\*\/|\/\/[^\n]*/
 const TEXT = /'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*"|`(?:\\.|[^`\\])*`/
 const COMMENT_OR_TEXT = new RegExp(`${COMMENT.source}|${TEXT.source}`, 'g')
-const FROM = /^(?:import|export)\s+(?:type\s+)?(?:[\w$*{][^'"`;=]*?)\sfrom\s+['"]([^'"]+)['"]\n?/gm
+const FROM = /^(?:import|export)\s+(type\s+)?(?:[\w$*{][^'"`;=]*?)\sfrom\s+['"]([^'"]+)['"]\n?/gm
 const OTHER_IMPORT = /(?:^import|\bimport\(|\brequire\(|\bcreateRequire\([^)]*\)\()\s*['"]([^'"]+)['"]/gm
 
 function withoutComments(text: string): string {
@@ -37,10 +40,24 @@ export function codeOf(text: string): string {
 
 /** What a file imports or re-exports: package names, `node:…`, and paths in the repository. */
 export function importsOf(path: string, text: string): string[] {
-  const code = withoutComments(text)
-  const specifiers = [...code.matchAll(FROM), ...code.matchAll(OTHER_IMPORT)].map((match) => match[1] ?? '')
-  return specifiers.map((name) => (name.startsWith('.') ? posix.join(posix.dirname(path), name) : packageName(name)))
+  return specifiersOf(text).map(({ name }) => resolved(path, name))
 }
+
+/** What of it is loaded when the file runs, which an import of types is not. */
+export function loadsOf(path: string, text: string): string[] {
+  return specifiersOf(text).flatMap(({ name, isType }) => (isType ? [] : [resolved(path, name)]))
+}
+
+function specifiersOf(text: string): { readonly name: string; readonly isType: boolean }[] {
+  const code = withoutComments(text)
+  return [
+    ...[...code.matchAll(FROM)].map(([, type, name = '']) => ({ name, isType: type !== undefined })),
+    ...[...code.matchAll(OTHER_IMPORT)].map(([, name = '']) => ({ name, isType: false })),
+  ]
+}
+
+const resolved = (path: string, name: string): string =>
+  name.startsWith('.') ? posix.join(posix.dirname(path), name) : packageName(name)
 
 function packageName(specifier: string): string {
   if (specifier.startsWith('node:')) return specifier
@@ -89,6 +106,28 @@ export function checkImports(sources: Sources): string[] {
   }
   return violations
 }
+
+/** The files that may be loaded from an entry on, at once or later, each with the file that imports it. */
+export function loadedFrom(entry: string, sources: Sources): ReadonlyMap<string, string> {
+  const found = new Map([[entry, '']])
+  for (const path of found.keys())
+    for (const name of loadsOf(path, sources.get(path) ?? ''))
+      if (sources.has(name) && !found.has(name)) found.set(name, path)
+  return found
+}
+
+/** Tools that the daemon may load, each with the imports that lead to it. */
+export function checkApart(sources: Sources): string[] {
+  const loaded = loadedFrom(ENTRIES.daemon, sources)
+  return [...loaded.keys()].filter(isTool).map((path) => {
+    const way = [path]
+    for (let from = loaded.get(path); from !== undefined && from !== ''; from = loaded.get(from)) way.unshift(from)
+    return `${path}: is for tools, and the daemon loads it: ${way.join(' -> ')}`
+  })
+}
+
+/** Whether a file is one of the tools, which the daemon never loads. */
+export const isTool = (path: string): boolean => isInOneOf(path, TOOLS) && !TOLD_BY_THE_DAEMON.includes(path)
 
 /** Imports against DIRECTION: of tests by tools or by the program, and of tools by the program. */
 export function checkDirection(sources: Sources): string[] {

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { test } from 'node:test'
-import { parseCommandLine } from '../../src/cli/command-line.ts'
+import { parseCommandLine } from '../../src/start/command-line.ts'
 import { helpFor } from '../../dev/help.mjs'
-import { FLAGS } from '../../src/cli/flags.ts'
+import { FLAGS } from '../../src/start/flags.ts'
 import { readAllSources } from './sources.ts'
 
 const ROOT = join(import.meta.dirname, '../..')

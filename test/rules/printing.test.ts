@@ -28,7 +28,7 @@ test('checkPrinting finds each way to print, in code and not in texts and commen
     ['src/config/a.ts', 'JSON.stringify(value)', 0],
     ['src/watch/a.ts', 'request.write(body)', 0],
     ['src/cli/a.ts', "// console.log(x)\nconst a = 'process.stdout.write(1)'", 0],
-    ['src/cli/output.ts', 'process.stdout.write(text)', 0],
+    ['src/start/output.ts', 'process.stdout.write(text)', 0],
   ]
   for (const [path, text, violations] of rows)
     assert.equal(checkPrinting(new Map([[path, text]])).length, violations, text)

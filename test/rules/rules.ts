@@ -30,6 +30,7 @@ const COMMANDS = [
   // Who listens at the port that a command is about to ask.
   'src/node/listeners.ts',
   'src/serve',
+  'src/start',
   'src/traffic',
   'src/values',
 ]
@@ -152,14 +153,14 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'src/values',
     'src/watch/api',
   ],
-  // Commands read the command line and print; they compose nothing, and nothing of the daemon knows the command line.
+  // The command line, the settings, and the daemon as a command. Nothing of the daemon knows the command line.
+  'src/start': ['src/config', 'src/daemon', 'src/serve', 'src/values'],
+  // Commands read the command line and print; they compose nothing.
   'src/cli': [...COMMANDS, 'src/cli/explain'],
   // What `explain` finds out and says: it compares items of tables, as their rooms describe them.
   'src/cli/explain': [
     ...COMMANDS,
-    'src/cli/flags.ts',
     'src/cli/help.ts',
-    'src/cli/settings.ts',
     'src/cli/terminal.ts',
     'src/ipset',
     'src/iptables',
@@ -167,8 +168,36 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'src/service',
     'src/sync/plan.ts',
   ],
-  'src/main.ts': ['src/cli', 'src/values'],
+  'src/main.ts': ['src/cli', 'src/start'],
 }
+
+/** What src/main.ts loads for a command line: the daemon or the tools. dev/bundle.ts makes a bundle of each. */
+export const ENTRIES = { daemon: 'src/start/main.ts', tools: 'src/cli/main.ts' } as const
+
+/**
+ * What only commands need. The daemon imports nothing of it but types, so it never loads it: the process that runs as root on every node holds
+ * what it needs.
+ */
+export const TOOLS: readonly string[] = [
+  'src/cli',
+  'src/daemon/commands.ts',
+  'src/doctor',
+  'src/explain',
+  'src/inspect/daemon-client.ts',
+  'src/inspect/names.ts',
+  'src/inspect/node-reasons.ts',
+  'src/modes/leftovers/cleanup.ts',
+  'src/modes/look/kernel-state.ts',
+  'src/modes/look/live-tables.ts',
+  'src/modes/look/packet-reader.ts',
+  'src/traffic',
+]
+
+/** What lies there, but the daemon tells it at its local socket. */
+export const TOLD_BY_THE_DAEMON: readonly string[] = ['src/explain/wanted.ts']
+
+/** Lines of the files that the daemon may load, at its start or when it is asked. */
+export const MAX_DAEMON_LINES = 47_500
 
 /** The program, its tools and the tests. Each imports from itself and from what precedes it, so that imports go one way. */
 export const DIRECTION: readonly (readonly string[])[] = [['native', 'src'], ['dev'], ['test']]
@@ -205,7 +234,14 @@ export const PURE_ROOMS: readonly string[] = [
 ]
 
 /** Rooms that put parts together and need not say that they are impure. */
-export const COMPOSITION: readonly string[] = ['native', 'src/cli', 'src/daemon', 'src/main.ts', 'src/modes']
+export const COMPOSITION: readonly string[] = [
+  'native',
+  'src/cli',
+  'src/daemon',
+  'src/main.ts',
+  'src/modes',
+  'src/start',
+]
 
 /** What pure files may import of Node; of node:os they need the errno constants, of node:crypto a digest. */
 export const PURE_BUILTINS: readonly string[] = ['node:buffer', 'node:crypto', 'node:net', 'node:os', 'node:util']
@@ -248,7 +284,7 @@ export const PRINTERS: readonly Printer[] = [
     pattern: /\bstd(?:out|err)\b/,
     rooms: ['src', 'native'],
     // Those of the programs that it starts.
-    places: ['src/cli/output.ts', 'src/node/programs.ts'],
+    places: ['src/start/output.ts', 'src/node/programs.ts'],
   },
   { what: 'the console', pattern: /\bconsole\b/, rooms: ['src', 'native'], places: [] },
   {
@@ -261,11 +297,16 @@ export const PRINTERS: readonly Printer[] = [
   {
     what: 'a write to a stream',
     pattern: /\.write\(/,
-    rooms: ['src/cli', 'src/main.ts'],
-    places: ['src/cli/output.ts', 'src/cli/key-screen.ts', 'src/cli/early-lines.ts'],
+    rooms: ['src/cli', 'src/main.ts', 'src/start'],
+    places: ['src/start/output.ts', 'src/cli/key-screen.ts', 'src/start/early-lines.ts'],
   },
   // It leaves C1 controls and characters that turn the direction of a text as they are.
-  { what: 'JSON.stringify', pattern: /\bJSON\.stringify\b/, rooms: ['src/cli', 'src/main.ts'], places: [] },
+  {
+    what: 'JSON.stringify',
+    pattern: /\bJSON\.stringify\b/,
+    rooms: ['src/cli', 'src/main.ts', 'src/start'],
+    places: [],
+  },
 ]
 
 /**
@@ -275,6 +316,6 @@ export const PRINTERS: readonly Printer[] = [
 export const SYNCHRONOUS = {
   pattern:
     /\b(?:(?:read|write|append|copy|truncate)File|l?stat|open|close|readv?|exists|access|mkdir|readdir|unlink|rename|readlink|realpath|rm|opendir)Sync\b/,
-  rooms: ['src/daemon', 'src/watch', 'src/events', 'src/config', 'src/inspect', 'src/cli'],
+  rooms: ['src/daemon', 'src/watch', 'src/events', 'src/config', 'src/inspect', 'src/cli', 'src/start'],
   places: [] as readonly string[],
 }

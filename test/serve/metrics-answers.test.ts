@@ -1,5 +1,5 @@
 /** Answers of the metrics port that recordings do not cover; test/surfaces/http.ts replays the recorded ones. */
-import { flagTexts } from '../../src/cli/flag-value.ts'
+import { flagTexts } from '../../src/start/flag-value.ts'
 import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
 import { gunzipSync } from 'node:zlib'

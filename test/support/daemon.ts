@@ -33,6 +33,8 @@ export class Workbench {
   log = ''
   /** Added to the environment of each process that is started. */
   env: Readonly<Record<string, string>> = {}
+  /** What node runs in each process that is started. */
+  program = MAIN
   /** In which each process is started; undefined: as this process is. */
   container: Container | undefined
 
@@ -140,7 +142,7 @@ export class Workbench {
 
   /** The same in a terminal of this size; its output is what the terminal gets. */
   inTerminal(columns: number, rows: number, command: string, ...flags: string[]): ChildProcess {
-    const words = [process.execPath, MAIN, command, '--socket', this.socket, ...flags]
+    const words = [process.execPath, this.program, command, '--socket', this.socket, ...flags]
     const shell = `stty cols ${columns} rows ${rows}; exec ${words.map((word) => `'${word}'`).join(' ')}`
     const child = spawn('script', ['-qec', shell, '/dev/null'], {
       stdio: ['pipe', 'pipe', 'pipe'],
@@ -165,7 +167,7 @@ export class Workbench {
   }
 
   #spawn(args: string[]): ChildProcess {
-    const command = [process.execPath, MAIN, ...args] as const
+    const command = [process.execPath, this.program, ...args] as const
     const [program, ...more] = this.container === undefined ? command : inContainer(this.container, command)
     return spawn(program, more, {
       stdio: ['ignore', 'pipe', 'pipe'],

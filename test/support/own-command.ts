@@ -3,7 +3,9 @@
  * the program takes ten times as long as most commands. For commands that end by themselves and leave nothing open.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
-import { main } from '../../src/cli/main.ts'
+import { main as runTool } from '../../src/cli/main.ts'
+import { isDaemon, parseCommandLine } from '../../src/start/command-line.ts'
+import { main as runDaemon } from '../../src/start/main.ts'
 import type { Ended } from './programs.ts'
 
 interface Printed {
@@ -29,6 +31,7 @@ for (const name of ['stdout', 'stderr'] as const) {
 /** Never rejects. Several may run at the same time. */
 export async function runOwnCommand(args: readonly string[]): Promise<Ended> {
   const output: Printed = { stdout: '', stderr: '' }
-  const code = await printed.run(output, () => main(args))
+  const line = parseCommandLine(args)
+  const code = await printed.run(output, () => (isDaemon(line) ? runDaemon(line) : runTool(line)))
   return { code, ...output }
 }

@@ -3,8 +3,8 @@
  * nothing to connect to (exit/host.txt), and the flags in kube-proxy's --help (config/flags.txt).
  */
 import { readFileSync } from 'node:fs'
-import type { Flag } from '../../src/cli/flag.ts'
-import { FLAGS } from '../../src/cli/flags.ts'
+import type { Flag } from '../../src/start/flag.ts'
+import { FLAGS } from '../../src/start/flags.ts'
 import { mismatches, type Recorded } from './compare.ts'
 import { runProgram } from './program.ts'
 import type { Recordings, SurfaceCase } from './surface-case.ts'

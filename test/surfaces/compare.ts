@@ -3,8 +3,8 @@
  * header, of which only the severity counts (`I`, `W`, `E`); `ts` and `caller` of JSON lines; the name of the program; the
  * usage text, which is `<usage>`; FLAG lines of flags that kube-proxy does not have; and the words of errors of decoding a file.
  */
-import type { Flag } from '../../src/cli/flag.ts'
-import { FLAGS } from '../../src/cli/flags.ts'
+import type { Flag } from '../../src/start/flag.ts'
+import { FLAGS } from '../../src/start/flags.ts'
 import { differenceOf } from '../support/deviations.ts'
 import { ourLog } from './decode-errors.ts'
 import type { Outcome } from './program.ts'

@@ -7,8 +7,8 @@ import { type Answered, askDaemon, type DaemonClient, isUnknown } from '../../in
 import type { DaemonView, ServiceView } from '../../inspect/view.ts'
 import { CodedError } from '../../values/errors.ts'
 import { silentLog } from '../../values/log.ts'
-import type { FlagValues } from '../flags.ts'
-import { namedSource, type Settings } from '../settings.ts'
+import type { FlagValues } from '../../start/flags.ts'
+import { namedSource, type Settings } from '../../start/settings.ts'
 import type { KnownFrom } from './explanation.ts'
 import { nearestTargets, type Target } from './target.ts'
 

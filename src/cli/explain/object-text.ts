@@ -1,6 +1,6 @@
 /** The kernel objects of a frontend as lines: what is as wanted in few words, everything else with its effect and its commands. */
 import { printable } from '../../values/quote.ts'
-import type { StyleFormat } from '../terminal.ts'
+import type { StyleFormat } from '../../start/style.ts'
 import type { ExplainedObject, ExplainedRealServer, ObjectState } from './object-types.ts'
 import { hanging, labelled, type Paper } from './paper.ts'
 

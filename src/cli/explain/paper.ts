@@ -1,7 +1,7 @@
 /** Lines of a given width: labels with texts beside them, and texts with an indent. */
 import { printable } from '../../values/quote.ts'
 import { wrap } from '../help.ts'
-import type { Style, StyleFormat } from '../terminal.ts'
+import type { Style, StyleFormat } from '../../start/style.ts'
 
 export interface Paper {
   readonly style: Style

@@ -2,7 +2,7 @@
 import { annotationField } from '../../service/annotations.ts'
 import { formatProblem } from '../../values/errors.ts'
 import { printable, quote } from '../../values/quote.ts'
-import type { Style } from '../terminal.ts'
+import type { Style } from '../../start/style.ts'
 import type {
   ExplainedEndpoint,
   ExplainedFrontend,

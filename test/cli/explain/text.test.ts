@@ -9,8 +9,8 @@ import type { DaemonView, EndpointView, FrontendView, ServiceView } from '../../
 import type { Live } from '../../../src/modes/look/live-tables.ts'
 import { ADDRESSES, hostAddress } from '../../../src/ipvs/address-diff.ts'
 import { liveTable } from '../../../src/modes/look/live-tables.ts'
-import { finishLine } from '../../../src/cli/output.ts'
-import { styleFor } from '../../../src/cli/terminal.ts'
+import { finishLine } from '../../../src/start/output.ts'
+import { styleFor } from '../../../src/start/style.ts'
 
 const HOSTILE = 'a\u001b[31mb\nc\u202e'
 const endpoint = (key: string, more: Partial<EndpointView> = {}): EndpointView => ({

@@ -9,7 +9,7 @@ import type { Log } from '../values/log.ts'
 import { writeEarlyLine } from './early-lines.ts'
 import { flagTexts } from './flag-value.ts'
 import type { FlagValues } from './flags.ts'
-import { NEEDS_RIGHTS, nextStep } from './messages.ts'
+import { NEEDS_RIGHTS, nextStep } from './next-step.ts'
 import { isErrorTerminal, printErrorText, printJson } from './output.ts'
 import { loadSettings, logWarnings } from './settings.ts'
 
@@ -19,7 +19,6 @@ export type EndSignal = keyof typeof SIGNAL_EXIT_CODE
 const SIGNALS: readonly EndSignal[] = ['SIGTERM', 'SIGINT', 'SIGHUP']
 
 export async function run(flags: FlagValues): Promise<number> {
-  if (flags.cleanup === true) return (await import('./cleanup.ts')).cleanup(flags)
   const { ended: signal, onHangup } = endSignal()
   const settings = await loadSettings(flags, writeEarlyLine)
   const { format, verbosity, vmodule } = settings.configuration.logging
@@ -32,7 +31,7 @@ export async function run(flags: FlagValues): Promise<number> {
   try {
     logWarnings(settings.warnings, log)
     if (flags.initOnly === true) {
-      await (await import('../daemon/commands.ts')).initializeOnly(settings.configuration, log)
+      await (await import('../daemon/initialize.ts')).initializeOnly(settings.configuration, log)
       return 0
     }
     const { isStopped, passes } = await runDaemon({

@@ -16,8 +16,6 @@ import {
 import type { FlagPath, UncheckedConfiguration } from '../config/types.ts'
 import { FIELD_PATHS, fieldAt } from '../config/values.ts'
 import type { SourceSettings } from '../daemon/sources.ts'
-import { type Answered, isUnknown } from '../inspect/daemon-client.ts'
-import type { DaemonView } from '../inspect/view.ts'
 import { CodedError, formatProblem, type Problem } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 import { type EarlyLine, type LogFormat, SettingsRefused, writeStartLines } from './early-lines.ts'
@@ -52,15 +50,6 @@ export function namedSource(flags: FlagValues, { configuration, manifests }: Set
   if (manifests !== undefined) return `the manifests in ${manifests}`
   const { kubeconfig } = configuration.clientConnection
   return [flags.config, flags.master, kubeconfig].some((one) => (one ?? '') !== '') ? 'the API server' : undefined
-}
-
-/**
- * The settings with the name of the daemon's Node, where neither a flag nor the file gives one: the daemon may have got its name from a flag
- * that the command does not have, and with another one every endpoint would be remote.
- */
-export function withDaemonsName(settings: Settings, answer: Answered<DaemonView>): Settings {
-  const isGiven = settings.configuration.hostnameOverride.trim() !== ''
-  return isGiven || isUnknown(answer) ? settings : { ...settings, nodeName: answer.node.name }
 }
 
 /** The configuration that kube-proxy would use, also in a mode that we do not have; otherwise as `loadSettings`. */

@@ -5,7 +5,7 @@ import { test } from 'node:test'
 
 /** A program that runs on after the first signal. */
 const CHILD = `
-import { endSignal } from ${JSON.stringify(new URL('../../src/cli/run.ts', import.meta.url).href)}
+import { endSignal } from ${JSON.stringify(new URL('../../src/start/run.ts', import.meta.url).href)}
 const { ended: signal } = endSignal()
 setInterval(() => {}, 1000)
 process.stdout.write('ready ')

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { describe, it } from 'node:test'
 
-const OUTPUT = new URL('../../src/cli/output.ts', import.meta.url).href
+const OUTPUT = new URL('../../src/start/output.ts', import.meta.url).href
 /** Prints more than a pipe takes, and exits as src/main.ts does. */
 const PRINT = `import { outputWritten, printText } from '${OUTPUT}'
 printText('x'.repeat(999_999))

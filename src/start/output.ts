@@ -5,7 +5,7 @@
 import { errorText } from '../values/errors.ts'
 import type { Log, LogFields } from '../values/log.ts'
 import { printable, printableJson } from '../values/quote.ts'
-import { finishStyles, type Style, styleFor } from './terminal.ts'
+import { finishStyles, type Style, styleFor } from './style.ts'
 
 /** A line as it is written: on one line, without anything that a terminal interprets but colours. */
 export function finishLine(line: string): string {

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { type CommandLine, type UsageError, parseCommandLine } from '../../src/cli/command-line.ts'
-import { COMMANDS, type CommandName } from '../../src/cli/commands.ts'
-import type { Flag } from '../../src/cli/flag.ts'
-import { FLAGS, type FlagValues } from '../../src/cli/flags.ts'
+import { type CommandLine, type UsageError, parseCommandLine } from '../../src/start/command-line.ts'
+import { COMMANDS, type CommandName } from '../../src/start/commands.ts'
+import type { Flag } from '../../src/start/flag.ts'
+import { FLAGS, type FlagValues } from '../../src/start/flags.ts'
 import { COMMAND_HELP } from '../../src/cli/command-help.ts'
 import { helpText } from '../../src/cli/help.ts'
 import { usageErrorText } from '../../src/cli/messages.ts'
-import type { Style } from '../../src/cli/terminal.ts'
+import type { Style } from '../../src/start/style.ts'
 
 const ALL: readonly Flag[] = Object.values(FLAGS)
 

@@ -103,6 +103,14 @@ export function parseCommandLine(argv: readonly string[]): CommandLine | { reado
   return { command, flags, words: flags.help === true ? [] : full, notices }
 }
 
+/** Whether a command line starts the daemon, or prepares the node for it; everything else is for the tools. */
+export function isDaemon(line: ReturnType<typeof parseCommandLine>): line is CommandLine {
+  if ('error' in line || line.command !== 'run') return false
+  const { help, version, cleanup, writeConfigTo } = line.flags
+  const isVersion = version === 'true' || version === 'raw'
+  return help !== true && !isVersion && cleanup !== true && (writeConfigTo ?? '') === ''
+}
+
 /** Why a command does not take these words; undefined when it does. */
 function wrongArguments(named: CommandName | undefined, given: readonly string[]): string | undefined {
   const count = given.length

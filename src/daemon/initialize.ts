@@ -1,0 +1,73 @@
+/** `--init-only`: what takes more rights than the proxy needs afterwards. */
+import { requestModule } from '../../native/module-request.ts'
+import type { KubeProxyConfiguration, ProxyMode } from '../config/types.ts'
+import type { IpvsConnection } from '../ipvs/connection.ts'
+import { initializeIptablesNode } from '../modes/iptables/kernel.ts'
+import { fallbackFor, logFallback } from '../modes/fallback.ts'
+import { openIpvs } from '../modes/ipvs/kernel.ts'
+import { checkNode, initializeDevice, initializeNode, logFindings } from '../modes/ipvs/node-preparation.ts'
+import { requireNetAdmin } from '../node/capabilities.ts'
+import { deadlineSignal } from '../node/deadline.ts'
+import { kernelFamilies } from '../node/families.ts'
+import { ProblemLog } from '../serve/problem-log.ts'
+import type { Log } from '../values/log.ts'
+import { NO_MODE } from './start-log.ts'
+
+/** Loading modules takes seconds on a slow disk. */
+const INITIALIZE_MS = 60_000
+
+/**
+ * Does what takes more rights than the proxy needs afterwards: writes the kernel's settings, and makes the kernel load the modules of
+ * the mode, for which a container may lack the permission (SELinux). It logs what the kernel lacks, creates nothing but kube-ipvs0 where
+ * that has no IPv6 otherwise, reads no Service and sends no request to the API server, so it works in an init container, any number of times. Rejects when the kernel lacks the
+ * scheduler, without a fallback when it has no IPVS, and with `capability-missing`.
+ */
+export async function initializeOnly(configuration: KubeProxyConfiguration, log: Log): Promise<void> {
+  const problems = new ProblemLog(log)
+  requireNetAdmin()
+  if (configuration.modeIsDefault === true) log.error(NO_MODE)
+  log.info(`Using ${configuration.mode} Proxier`)
+  const { localhostNodePorts } = configuration.iptables
+  const signal = deadlineSignal(INITIALIZE_MS, 'preparing the node')
+  let { mode } = configuration
+  // As kube-proxy: the proxy that starts afterwards may lack the right to do it.
+  if (mode === 'iptables') initializeIptablesNode({ configuration, localhostNodePorts, problems, log })?.()
+  else mode = await initializeIpvsNode(configuration, problems, log, signal)
+  // The device kube-ipvs0 is a dummy, which no question of the check concerns.
+  if (mode === 'ipvs') {
+    requestModule('dummy')
+    await initializeDevice(log, signal)
+  }
+  // The settings are written: a kernel that does not answer must not keep the proxy from its start.
+  await checkNode({ configuration, mode, signal }).then(
+    ({ findings }) => logFindings(findings, log),
+    (error: unknown) => log.warn('Cannot query the kernel for missing features', { error }),
+  )
+  for (const ipFamily of kernelFamilies().families)
+    log.info('System initialized and --init-only specified', { ipFamily })
+}
+
+/** Resolves to the mode that the proxy will run in. */
+async function initializeIpvsNode(
+  configuration: KubeProxyConfiguration,
+  problems: ProblemLog,
+  log: Log,
+  signal: AbortSignal,
+): Promise<ProxyMode> {
+  let ipvs: IpvsConnection
+  try {
+    ipvs = await openIpvs(signal)
+  } catch (error) {
+    const fallback = fallbackFor(error, configuration)
+    if (fallback === undefined) throw error
+    logFallback(fallback, log)
+    initializeIptablesNode({ configuration, localhostNodePorts: false, problems, log })
+    return 'iptables'
+  }
+  try {
+    await initializeNode({ configuration, ipvs, problems, log, signal })
+    return 'ipvs'
+  } finally {
+    ipvs.close()
+  }
+}
