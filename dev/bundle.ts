@@ -1,7 +1,7 @@
 /**
- * Builds the program as the image holds it: `dist/program.js` with V8's code cache beside it, and `dist/kube-ipvs.cjs`, which runs it. koffi
- * stays outside the bundle, because it loads its binary from a separate package, `@koromix/koffi-linux-x64` or `-arm64`: an image
- * needs both packages in a `node_modules` beside the program (`copyNative`).
+ * Builds the program as the image holds it: `dist/kube-ipvs.cjs`, which runs `main.js`, which reads the command line and loads `daemon.js` or
+ * `tools.js`; V8's code cache is beside each. koffi stays outside, because it loads its binary from a separate package,
+ * `@koromix/koffi-linux-x64` or `-arm64`: an image needs both packages in a `node_modules` beside the program (`copyNative`).
  */
 import { copyFileSync, cpSync, existsSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { SourceMap } from 'node:module'
@@ -11,8 +11,13 @@ import { writeCodeCache } from './code-cache.ts'
 
 const ROOT = join(import.meta.dirname, '..')
 
-/** The program is one function expression, which dev/entry.cjs calls. */
-const BANNER = '(function(require,__filename){'
+/** The entry of each bundle. src/main.ts imports the entries of the others, which it finds beside itself. */
+const ENTRIES = { main: 'src/main.ts', daemon: 'src/start/main.ts', tools: 'src/cli/main.ts' } as const
+export type BundleName = keyof typeof ENTRIES
+export const BUNDLE_NAMES: readonly BundleName[] = ['main', 'daemon', 'tools']
+
+/** A bundle is one function expression, which dev/entry.cjs calls. */
+const BANNER = '(function(require,__filename,module){'
 const FOOTER = '})'
 
 /**
@@ -46,8 +51,18 @@ export const { Agent, createServer, request } = http`,
   [/^socks-proxy-agent$/, 'export class SocksProxyAgent {}'],
   [/^socks$/, 'export class SocksClient {}'],
   [/^hpagent$/, 'export class HttpProxyAgent {}\nexport class HttpsProxyAgent {}'],
-  // For the plugins of two clouds; loaded when one of them is used.
-  [/^jsonpath-plus$/, `export const JSONPath = (...args) => require('jsonpath-plus').JSONPath(...args)`],
+  // For the plugins of two clouds, which kube-config-load.ts refuses.
+  [/^jsonpath-plus$/, `export const JSONPath = () => {\n  throw new Error('not in this bundle')\n}`],
+  // kube-config-load.ts reads the kubeconfig, and hands it over as JSON.
+  [/^js-yaml$/, 'export const load = JSON.parse'],
+  // What winston has beside levels and transports: our log has a format and a sink of its own (src/serve/log.ts). Its streams are an earlier
+  // version of Node's, which they themselves can be switched to (READABLE_STREAM=disable).
+  [/^readable-stream$/, `module.exports = require('node:stream')`],
+  [/^readable-stream\/lib\/_stream_writable\.js$/, `module.exports = require('node:stream').Writable`],
+  [/^@dabh\/diagnostics$/, 'module.exports = () => () => undefined'],
+  [/^logform$/, `exports.format = require('logform/format')\nexports.levels = (config) => config`],
+  [/^logform\/json$/, 'module.exports = () => undefined'],
+  [/^\.\/winston\/transports$/, 'module.exports = {}'],
   // Only client-node's config.js, the one file that is imported of it, names this.
   [
     /^\.\/gen\/index\.js$/,
@@ -56,11 +71,25 @@ export { ServerConfiguration } from './gen/servers.js'`,
   ],
 ]
 
+/** An import of one bundle by another one, which dev/entry.cjs resolves: `./daemon.js`. */
+const parts: Plugin = {
+  name: 'parts',
+  setup(setup) {
+    setup.onResolve({ filter: /\/main\.ts$/ }, ({ path, resolveDir, kind }) => {
+      if (kind !== 'dynamic-import') return undefined
+      const name = BUNDLE_NAMES.find((one) => join(ROOT, ENTRIES[one]) === join(resolveDir, path))
+      return name === undefined ? undefined : { path: `./${name}.js`, external: true }
+    })
+  },
+}
+
 export interface Bundle {
   /** The file that node runs. */
   readonly entry: string
-  /** The program without its code cache, in bytes. */
-  readonly bytes: number
+  /** Of each bundle, without its code cache. */
+  readonly bytes: Readonly<Record<BundleName, number>>
+  /** The files of each bundle, relative to the repository: `src/main.ts`. */
+  readonly inputs: Readonly<Record<BundleName, readonly string[]>>
   /** Folders of the npm packages whose code is in it, relative to the repository: `node_modules/winston`. */
   readonly packages: readonly string[]
 }
@@ -82,8 +111,8 @@ export async function bundle({
 }: BundleOptions = {}): Promise<Bundle> {
   const { outputFiles, metafile } = await build({
     absWorkingDir: ROOT,
-    entryPoints: ['src/main.ts'],
-    outfile: join(ROOT, 'dist/program.js'),
+    entryPoints: ENTRIES,
+    outdir: join(ROOT, 'dist'),
     write: false,
     bundle: true,
     // Not the names, which appear in errors and profiles; keepNames would cost a call for every closure that is made.
@@ -96,7 +125,7 @@ export async function bundle({
     supported: { 'dynamic-import': false },
     define: { 'import.meta.url': '__filename' },
     external: ['koffi'],
-    plugins: [lean],
+    plugins: [lean, parts],
     banner: { js: BANNER },
     footer: { js: FOOTER },
     logLevel: 'silent',
@@ -105,32 +134,48 @@ export async function bundle({
   })
   // Else its process would stay until this one ends.
   await stop()
-  const output = Object.entries(metafile.outputs).find(([path]) => path.endsWith('.js'))?.[1]
-  const text = outputFiles.find(({ path }) => path.endsWith('.js'))?.text
-  const map = outputFiles.find(({ path }) => path.endsWith('.map'))?.text
-  if (output === undefined || text === undefined || map === undefined) throw new Error('esbuild made no program')
   rmSync(directory, { recursive: true, force: true })
   mkdirSync(directory, { recursive: true })
   const entry = join(directory, 'kube-ipvs.cjs')
-  const program = join(directory, 'program.js')
   copyFileSync(join(import.meta.dirname, 'entry.cjs'), entry)
-  writeFileSync(program, text)
-  writeFileSync(`${program}.lines`, JSON.stringify(logLines(text, map)))
-  if (arch === process.arch) writeCodeCache(program)
-  return { entry, bytes: output.bytes, packages: packagesOf(output) }
+  const made = BUNDLE_NAMES.map((name) => {
+    const output = metafile.outputs[`dist/${name}.js`]
+    const [text, map] = ['js', 'js.map'].map(
+      (end) => outputFiles.find(({ path }) => path.endsWith(`/${name}.${end}`))?.text,
+    )
+    if (output === undefined || text === undefined || map === undefined) throw new Error(`esbuild made no ${name}.js`)
+    const script = join(directory, `${name}.js`)
+    writeFileSync(script, text)
+    writeFileSync(`${script}.lines`, JSON.stringify(logLines(text, map)))
+    if (arch === process.arch) writeCodeCache(script)
+    return { name, output }
+  })
+  return {
+    entry,
+    bytes: byName(made.map(({ name, output }) => [name, output.bytes])),
+    inputs: byName(made.map(({ name, output }) => [name, inputsOf(output)])),
+    packages: packagesOf(made.flatMap(({ output }) => inputsOf(output))),
+  }
 }
 
-/** The packages of which something is left after the bundler removed what is never used. */
-function packagesOf(output: Metafile['outputs'][string]): readonly string[] {
-  const inputs = Object.entries(output.inputs).filter(([, input]) => input.bytesInOutput > 0)
-  const folders = inputs.flatMap(([path]) => /(?:.*\/)?node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path)?.[0] ?? [])
+/** @param entries one for each bundle */
+const byName = <Value>(entries: readonly (readonly [BundleName, Value])[]): Readonly<Record<BundleName, Value>> =>
+  Object.fromEntries(entries) as Record<BundleName, Value> // fromEntries forgets which keys there are
+
+/** The files of which something is left after the bundler removed what is never used. */
+function inputsOf({ inputs }: Metafile['outputs'][string]): readonly string[] {
+  return Object.entries(inputs).flatMap(([path, { bytesInOutput }]) => (bytesInOutput > 0 ? [path] : []))
+}
+
+function packagesOf(files: readonly string[]): readonly string[] {
+  const folders = files.flatMap((path) => /(?:.*\/)?node_modules\/(?:@[^/]+\/)?[^/]+/.exec(path)?.[0] ?? [])
   return [...new Set(folders)].sort()
 }
 
-/** Calls of the log, at the place that the engine reports: that of the function's name. The last two are those of cli/early-lines. */
+/** Calls of the log, at the place that the engine reports: that of the function's name. The last two are those of start/early-lines. */
 const LOG_CALL = /(?<=\.)(?:info|verbose|warn|error|print|v)\(|\b(?:writeLine|writeEarlyLine)\(/g
 
-/** `program.js.lines`: the line of the sources of each call of the log. */
+/** `daemon.js.lines`: the line of the sources of each call of the log. */
 function logLines(text: string, map: string): Readonly<Record<string, string>> {
   const source = new SourceMap(JSON.parse(map))
   const places: Record<string, string> = {}
@@ -174,5 +219,6 @@ export function copyNative(directory: string, arch: string = process.arch, binar
 if (import.meta.main) {
   const { entry, bytes } = await bundle()
   copyNative(dirname(entry))
-  process.stdout.write(`${entry}: ${(bytes / 1024).toFixed(0)} KiB\n`)
+  const sizes = BUNDLE_NAMES.map((name) => `${name}.js ${(bytes[name] / 1024).toFixed(0)} KiB`)
+  process.stdout.write(`${entry}: ${sizes.join(', ')}\n`)
 }

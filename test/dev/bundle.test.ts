@@ -1,17 +1,23 @@
 /** The bundle as an image holds it: it runs without the repository around it. */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { bundle, copyNative } from '../../dev/bundle.ts'
+import { type Bundle, bundle, BUNDLE_NAMES, copyNative } from '../../dev/bundle.ts'
 import { NODE_FLAGS } from '../../dev/node-flags.ts'
+import { isTool } from '../rules/check.ts'
+
+/** In bytes; a little more than there are. */
+const MAX_BYTES = { main: 60_000, daemon: 1_400_000 } as const
 
 const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-bundle-'))
+let made: Bundle
 let entry = ''
 before(async () => {
-  ;({ entry } = await bundle({ directory: join(folder, 'dist') }))
+  made = await bundle({ directory: join(folder, 'dist') })
+  ;({ entry } = made)
 })
 after(() => rmSync(folder, { recursive: true }))
 
@@ -42,9 +48,11 @@ console.log(JSON.stringify([compiledWithCache.length ?? compiledWithCache.size, 
 
 describe('the code cache', () => {
   it('is accepted by node with the flags of the image', () => {
-    const program = join(folder, 'dist/program.js')
-    assert.equal(nodeSays('-e', ASK_V8, program), 'false\n')
-    assert.equal(nodeSays('--no-turbofan', '-e', ASK_V8, program), 'true\n')
+    for (const name of BUNDLE_NAMES) {
+      const program = join(folder, `dist/${name}.js`)
+      assert.equal(nodeSays('-e', ASK_V8, program), 'false\n', name)
+      assert.equal(nodeSays('--no-turbofan', '-e', ASK_V8, program), 'true\n', name)
+    }
   })
 
   it("of Node's own modules is accepted with the flags of the image", () => {
@@ -60,20 +68,53 @@ describe('the code cache', () => {
     assert.equal(nodeSays('--no-turbofan', entry, '--version'), version)
     const directory = join(folder, 'without')
     const other = await bundle({ directory, arch: 'sparc' })
-    assert.equal(existsSync(join(directory, 'program.js.cache')), false)
+    for (const name of BUNDLE_NAMES) assert.equal(existsSync(join(directory, `${name}.js.cache`)), false)
     assert.equal(nodeSays(other.entry, '--version'), version)
-    writeFileSync(join(directory, 'program.js.cache'), 'damaged')
+    for (const name of BUNDLE_NAMES) writeFileSync(join(directory, `${name}.js.cache`), 'damaged')
     assert.equal(nodeSays(other.entry, '--version'), version)
   })
 
   it('is the same at every build', async () => {
     const again = await bundle({ directory: join(folder, 'again') })
-    for (const file of ['program.js', 'program.js.cache', 'program.js.lines'])
+    for (const file of BUNDLE_NAMES.flatMap((name) => [`${name}.js`, `${name}.js.cache`, `${name}.js.lines`]))
       assert.ok(readFileSync(join(dirname(again.entry), file)).equals(readFileSync(join(dirname(entry), file))), file)
   })
 })
 
 describe('bundle', () => {
+  it('of the daemon has nothing of the tools, and is smaller than one of everything would be', (t) => {
+    const { bytes, inputs } = made
+    t.diagnostic(BUNDLE_NAMES.map((name) => `${name}.js ${bytes[name]} bytes`).join(', '))
+    assert.ok(inputs.daemon.includes('src/daemon/local-answers.ts'))
+    assert.deepEqual(inputs.daemon.filter(isTool), [])
+    assert.deepEqual(inputs.main.filter(isTool), [])
+    assert.ok(inputs.tools.some(isTool))
+    // The command line needs no library.
+    assert.deepEqual(
+      inputs.main.filter((path) => path.includes('node_modules')),
+      [],
+    )
+    for (const name of ['daemon', 'main'] as const)
+      assert.ok(bytes[name] <= MAX_BYTES[name], `${name}.js has ${bytes[name]} bytes, more than ${MAX_BYTES[name]}`)
+  })
+
+  it('of the daemon runs the daemon, and that of the tools everything else', () => {
+    const without = (name: 'daemon' | 'tools', ...words: readonly string[]): string => {
+      const directory = join(folder, `without-${name}`)
+      cpSync(join(folder, 'dist'), directory, { recursive: true })
+      rmSync(join(directory, `${name}.js`))
+      return nodeSays(join(directory, 'kube-ipvs.cjs'), ...words)
+    }
+    // It ends before it opens anything: no such file.
+    const daemon = ['--config', join(folder, 'absent')]
+    assert.match(without('tools', ...daemon), /no such file or directory/)
+    assert.match(without('tools', '--help'), /ENOENT.*tools\.js/)
+    assert.match(without('daemon', ...daemon), /ENOENT.*daemon\.js/)
+    for (const words of [['--help'], ['--version'], ['help', 'status'], ['completion', 'bash']])
+      assert.doesNotMatch(without('daemon', ...words), /ENOENT/, words.join(' '))
+    assert.match(without('daemon', '--wrong'), /^Error: unknown flag: --wrong$/m)
+  })
+
   it('loads koffi and its binary when they are copied next to it, and names what is missing otherwise', () => {
     assert.match(status(), /koffi cannot be loaded/)
     copyNative(join(folder, 'dist'))
