@@ -93,11 +93,11 @@ test('openApiSource uses no more memory during an outage of the API server', asy
     collect()
     return process.memoryUsage().heapUsed
   }
-  const before = await usedAfter(500)
-  const after = await usedAfter(3500)
+  const before = await usedAfter(1000)
+  const after = await usedAfter(4000)
   await source.close()
-  // An error with its stack takes some kilobytes: 3,000 of them would take tens of megabytes.
-  assert.ok(after - before < 3_000_000, `${after - before} bytes more after 3,000 requests`)
+  // 3,000 errors with their causes and stacks take about 9 MB, and what the engine keeps for itself changes by up to 3 MB.
+  assert.ok(after - before < 5_000_000, `${after - before} bytes more after 3,000 requests`)
   // One line for each kind, for any number of requests.
   assert.equal(log.lines.length, 3)
 })
