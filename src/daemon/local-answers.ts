@@ -4,19 +4,21 @@
  */
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import {
-  type ConnectionsView,
-  type DaemonView,
-  type DrainsView,
-  type DrainView,
-  type FrontendName,
   MAX_PAGE,
   MAX_TARGETS,
-  type NamesPage,
-  type PodView,
   type RefusalCode,
   type RefusalView,
   VIEW_FORMAT,
   VIEW_PATH,
+} from '../inspect/questions.ts'
+import type {
+  ConnectionsView,
+  DaemonView,
+  DrainsView,
+  DrainView,
+  FrontendName,
+  NamesPage,
+  PodView,
 } from '../inspect/view.ts'
 import { keysAt, placeOfWords } from '../inspect/places.ts'
 import { schedulerOf } from '../ipvs/scheduler.ts'

@@ -2,14 +2,8 @@
  * What the daemon tells about one Service over the local socket: its ports, its endpoints with verdicts, its frontends, and what it wants in
  * the kernel for those that the Service has won.
  */
-import {
-  type EndpointView,
-  type FrontendView,
-  type ServicePortView,
-  type ServicesView,
-  type ServiceView,
-  VIEW_FORMAT,
-} from '../inspect/view.ts'
+import { VIEW_FORMAT } from '../inspect/questions.ts'
+import type { EndpointView, FrontendView, ServicePortView, ServicesView, ServiceView } from '../inspect/view.ts'
 import type { Mode } from '../modes/mode.ts'
 import type { Wanted } from '../explain/wanted.ts'
 import type { ProblemLog } from '../serve/problem-log.ts'

@@ -12,6 +12,7 @@ import { isPlainObject, type Shape, ShapeError } from '../values/shape.ts'
 import type { Names } from './names.ts'
 import { type Place, placeWords } from './places.ts'
 import { socketDoubt } from './socket-owner.ts'
+import { MAX_PAGE, type RefusalCode, VIEW_FORMAT, VIEW_PATH } from './questions.ts'
 import {
   CONNECTIONS_VIEW,
   type ConnectionsView,
@@ -20,16 +21,12 @@ import {
   DRAINS_VIEW,
   type DrainsView,
   type FrontendName,
-  MAX_PAGE,
   NAMES_PAGE,
   type NamesPage,
   POD_VIEW,
   type PodView,
-  type RefusalCode,
   SERVICES_VIEW,
   type ServicesView,
-  VIEW_FORMAT,
-  VIEW_PATH,
 } from './view.ts'
 
 /**

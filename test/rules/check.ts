@@ -16,7 +16,6 @@ import {
   PURE_BUILTINS,
   PURE_ROOMS,
   SYNCHRONOUS,
-  TOLD_BY_THE_DAEMON,
   TOOLS,
 } from './rules.ts'
 
@@ -127,7 +126,7 @@ export function checkApart(sources: Sources): string[] {
 }
 
 /** Whether a file is one of the tools, which the daemon never loads. */
-export const isTool = (path: string): boolean => isInOneOf(path, TOOLS) && !TOLD_BY_THE_DAEMON.includes(path)
+export const isTool = (path: string): boolean => isInOneOf(path, TOOLS)
 
 /** Imports against DIRECTION: of tests by tools or by the program, and of tools by the program. */
 export function checkDirection(sources: Sources): string[] {

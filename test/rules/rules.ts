@@ -186,15 +186,13 @@ export const TOOLS: readonly string[] = [
   'src/inspect/daemon-client.ts',
   'src/inspect/names.ts',
   'src/inspect/node-reasons.ts',
+  'src/inspect/view.ts',
   'src/modes/leftovers/cleanup.ts',
   'src/modes/look/kernel-state.ts',
   'src/modes/look/live-tables.ts',
   'src/modes/look/packet-reader.ts',
   'src/traffic',
 ]
-
-/** What lies there, but the daemon tells it at its local socket. */
-export const TOLD_BY_THE_DAEMON: readonly string[] = ['src/explain/wanted.ts']
 
 /** Lines of the files that the daemon may load, at its start or when it is asked. */
 export const MAX_DAEMON_LINES = 47_500
