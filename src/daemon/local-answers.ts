@@ -2,7 +2,6 @@
  * What the daemon answers at its local socket. This code is loaded at the first question, and reads what the proxy has anyway; long
  * answers are made in portions. A parameter is foreign text until it is checked.
  */
-import type { KubeProxyConfiguration } from '../config/types.ts'
 import {
   MAX_PAGE,
   MAX_TARGETS,
@@ -11,46 +10,17 @@ import {
   VIEW_FORMAT,
   VIEW_PATH,
 } from '../inspect/questions.ts'
-import type {
-  ConnectionsView,
-  DaemonView,
-  DrainsView,
-  DrainView,
-  FrontendName,
-  NamesPage,
-  PodView,
-} from '../inspect/view.ts'
+import type { ConnectionsView, DrainsView, DrainView, FrontendName, NamesPage, PodView } from '../inspect/view.ts'
 import { keysAt, placeOfWords } from '../inspect/places.ts'
-import { schedulerOf } from '../ipvs/scheduler.ts'
-import type { Fallback } from '../modes/fallback.ts'
-import type { Mode } from '../modes/mode.ts'
 import type { HttpAnswer, HttpRequest } from '../serve/http-answer.ts'
-import type { ProblemLog } from '../serve/problem-log.ts'
-import type { DesiredFrontends } from '../sync/desired-frontends.ts'
 import { newBudget } from '../values/event-loop.ts'
-import { errorText, type Problem } from '../values/errors.ts'
+import { errorText } from '../values/errors.ts'
 import type { Clock } from '../values/clock.ts'
 import { VERSION } from '../values/well-known.ts'
-import type { FollowedNode } from './followed-node.ts'
-import type { PassLog } from './pass-log.ts'
-import type { ProxyHealth } from './proxy-health.ts'
-import type { Readiness } from './readiness.ts'
+import { daemonView, seconds } from './daemon-view.ts'
+import type { Inspected } from './inspected.ts'
 import { servicesText } from './service-view.ts'
 import type { ListPod } from './sources.ts'
-
-/** The parts of a proxy that the answers are about; they are only read. */
-export interface Inspected {
-  readonly inForce: { readonly configuration: KubeProxyConfiguration }
-  readonly mode: Pick<Mode, 'name' | 'families' | 'drains'> & { readonly dataplane: Pick<Mode['dataplane'], 'wanted'> }
-  /** Why the mode is not the configured one. */
-  readonly fallback: Fallback | undefined
-  readonly node: Pick<FollowedNode, 'view'>
-  readonly desired: DesiredFrontends
-  readonly readiness: Pick<Readiness, 'awaited'>
-  readonly health: Pick<ProxyHealth, 'state' | 'troubles' | 'isHealthy'>
-  readonly problems: Pick<ProblemLog, 'current' | 'count'>
-  readonly passLog: Pick<PassLog, 'last'>
-}
 
 export interface LocalAnswersOptions {
   /** The proxy that runs; undefined before the first one has started. */
@@ -59,11 +29,9 @@ export interface LocalAnswersOptions {
   readonly now: Clock
 }
 
-/** Limits of one answer. */
-const MAX_PROBLEMS = 100
-const MAX_OTHERS = 20
 /** The node ports of one number may be of a Service for each protocol, and for each address. */
 const MAX_SERVICES = 16
+/** Limits of one answer. */
 const MAX_DRAINS = 10_000
 const MAX_ENTRIES = 50_000
 /** A namespace may have many EndpointSlices, and the API server may be slow. */
@@ -137,111 +105,6 @@ function checked(parameters: URLSearchParams, name: string, form: RegExp): strin
   if (value === null || !form.test(value))
     throw new Refusal(400, 'bad-parameter', `the parameter ${name} is missing or wrong`)
   return value
-}
-
-function daemonView(proxy: Inspected, nowMs: number): DaemonView {
-  const { mode, fallback, node, desired, readiness, problems, passLog } = proxy
-  const { configuration } = proxy.inForce
-  const { context, podCidrs } = node.view
-  const drains = Array.from(mode.drains(nowMs))
-  return {
-    format: VIEW_FORMAT,
-    version: VERSION,
-    pid: process.pid,
-    uptimeSeconds: seconds(process.uptime() * 1000),
-    mode: mode.name,
-    configuredMode: configuration.mode,
-    fallback: fallback === undefined ? null : { ...fallback },
-    virtualAddresses: configuration.kubeIPVS.virtualAddresses === 'routes' ? 'routes' : 'addresses',
-    families: mode.families,
-    node: {
-      name: context.nodeName,
-      zone: context.zone ?? null,
-      ips: context.nodeIps,
-      nodePortAddresses: context.nodePortAddresses,
-      podCidrs,
-    },
-    settings: settingsOf(configuration),
-    health: healthOf(proxy),
-    awaiting: [...readiness.awaited],
-    counts: {
-      services: desired.serviceCount,
-      frontends: desired.frontendCount,
-      conflicts: desired.lossCount,
-      draining: drains.length,
-      problems: problems.count,
-    },
-    room: { used: desired.room.total, limit: desired.room.limit, leftOut: desired.room.leftOut },
-    passes: Array.from(passLog.last, ([what, { endedMs, durationMs, applied, failed, unreadable }]) => ({
-      what,
-      endedSecondsAgo: seconds(nowMs - endedMs),
-      durationMs: Math.round(durationMs),
-      applied,
-      failed,
-      unreadable,
-    })),
-    problems: problemsOf(proxy),
-    conflicts: first(desired.contested(), MAX_PROBLEMS).map((key) => {
-      const [owner = '', ...others] = desired
-        .claims(key)
-        .slice(0, 1 + MAX_OTHERS)
-        .map((claim) => claim.owner)
-      return { key, owner, others }
-    }),
-  }
-}
-
-function settingsOf({ iptables, conntrack, ipvs, kubeIPVS, ...all }: KubeProxyConfiguration): DaemonView['settings'] {
-  return {
-    masqueradeAll: iptables.masqueradeAll,
-    masqueradeBit: iptables.masqueradeBit,
-    localhostNodePorts: iptables.localhostNodePorts,
-    tcpBeLiberal: conntrack.tcpBeLiberal,
-    clusterCIDR: all.clusterCIDR,
-    detectLocalMode: all.detectLocalMode,
-    bridgeInterface: all.detectLocal.bridgeInterface,
-    interfaceNamePrefix: all.detectLocal.interfaceNamePrefix,
-    scheduler: schedulerOf(ipvs.scheduler),
-    serviceAnnotations: kubeIPVS.serviceAnnotations,
-    drainDeadlineSeconds: kubeIPVS.drainDeadlineMs === 0 ? null : seconds(kubeIPVS.drainDeadlineMs),
-  }
-}
-
-/** Those of the node first: there are few of them, and they matter to everybody. */
-function problemsOf({ problems }: Inspected): readonly Problem[] {
-  const ofNode: Problem[] = []
-  const ofObjects: Problem[] = []
-  for (const problem of problems.current()) {
-    const list = problem.about === 'object' ? ofObjects : ofNode
-    if (list.length < MAX_PROBLEMS) list.push(problem)
-  }
-  return [...ofNode, ...ofObjects].slice(0, MAX_PROBLEMS)
-}
-
-/** Names of SyncHealth's troubles, for people. */
-const TROUBLE: Readonly<Record<string, string>> = {
-  start: 'the first pass has not ended',
-  pass: 'a pass has not ended',
-  'reading tables': 'tables of the kernel cannot be read',
-}
-
-function healthOf({ health }: Inspected): DaemonView['health'] {
-  const { nodeEligible } = health.state
-  const texts = health.troubles.map(({ what, ageMs, isLate }) => {
-    const text =
-      TROUBLE[what] ?? (/^(rules|reading rules) /.test(what) ? `${what} have not ended` : `${what} is faulty`)
-    return { what: text, seconds: seconds(ageMs), isLate }
-  })
-  const reasons = [
-    ...(nodeEligible ? [] : ['the Node is unknown or is being removed']),
-    ...texts.flatMap(({ what, seconds: age, isLate }) => (isLate ? [`${what} for ${Math.round(age)} s`] : [])),
-  ]
-  const healthy = nodeEligible && health.isHealthy
-  return {
-    healthy,
-    reason: healthy ? null : reasons.join('; ') || 'unknown',
-    pending: texts.map(({ what, seconds: age }) => ({ what, seconds: age })),
-  }
 }
 
 const LIMIT = /^[1-9][0-9]{0,5}$/
@@ -340,18 +203,4 @@ async function connectionsView(
   } catch (error) {
     throw new Refusal(503, 'unreadable', `the kernel cannot be read: ${errorText(error)}`)
   }
-}
-
-function first<T>(items: Iterable<T>, limit: number): readonly T[] {
-  const found: T[] = []
-  for (const item of items) {
-    if (found.length === limit) break
-    found.push(item)
-  }
-  return found
-}
-
-/** With milliseconds as decimals. */
-function seconds(milliseconds: number): number {
-  return Math.round(milliseconds) / 1000
 }
