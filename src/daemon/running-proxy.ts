@@ -12,6 +12,7 @@ import type { Clock } from '../values/clock.ts'
 import type { Log } from '../values/log.ts'
 import { type FallbackWatch, watchFallback } from './fallback-watch.ts'
 import type { Handover, Proxy } from './proxy.ts'
+import { SWITCH_REASONS, type SwitchReason, SwitchSchedule } from './switch-schedule.ts'
 
 /** A proxy that has opened the kernel and applies nothing yet. */
 export interface PreparedProxy {
@@ -35,21 +36,9 @@ export interface RunningProxyOptions {
   readonly ask?: (configuration: KubeProxyConfiguration, signal: AbortSignal) => Promise<readonly string[]>
 }
 
-type Reason = 'configuration' | 'switch-back' | 'ipvs-lost'
-
-const REASONS: Readonly<Record<Reason, string>> = {
-  configuration: 'the mode of the configuration file changed',
-  'switch-back': 'the kernel has everything for ipvs mode now',
-  'ipvs-lost': 'the kernel has no IPVS any more',
-}
-
-/** An operator can undo a switch at once, but a kernel or a file that alternates cannot keep the node busy. */
-const MAX_SWITCHES = 3
-const PERIOD_MS = 900_000
-const RETRY_MS = 300_000
-
 export class RunningProxy {
   readonly #options: RunningProxyOptions
+  readonly #schedule: SwitchSchedule
   readonly #failure = Promise.withResolvers<never>()
   readonly #closed = Promise.withResolvers<never>()
   #isClosed = false
@@ -61,21 +50,22 @@ export class RunningProxy {
   #isIpvsLost = false
   /** The kernel has everything for ipvs mode, as far as is known, and the proxy that runs is a fallback. */
   #isIpvsReady = false
-  /** The reason of the switch that `#timer` begins. */
-  #due: Reason | undefined
   /** Resolves when the switch that is under way has ended. */
   #switching: Promise<void> | undefined
   /** The switch that is under way has stopped the proxy before, and the next one has not started. */
   #isBetween = false
-  #timer: NodeJS.Timeout | undefined
-  /** After a switch that failed: when the next one may begin. */
-  #retryAtMs = 0
-  /** When the last switches began, at most `MAX_SWITCHES`. */
-  #begunMs: number[] = []
 
   constructor(configuration: KubeProxyConfiguration, options: RunningProxyOptions) {
     this.#configuration = configuration
     this.#options = options
+    const { log, now } = options
+    this.#schedule = new SwitchSchedule({
+      begin: (reason) => {
+        this.#switching = this.#switch(reason)
+      },
+      log,
+      now,
+    })
     // Handled even when they reject before the daemon waits for them.
     for (const { promise } of [this.#failure, this.#closed]) promise.catch(() => undefined)
   }
@@ -119,8 +109,7 @@ export class RunningProxy {
     // kubeIPVS.switchBack may be on now.
     this.#watch?.ask()
     // A changed file may make possible what failed before, so it waits for no retry.
-    this.#retryAtMs = 0
-    this.#due = undefined
+    this.#schedule.forgetFailure()
     this.#consider()
   }
 
@@ -180,7 +169,7 @@ export class RunningProxy {
   }
 
   /** Why the proxy that runs has to be replaced, from what is true now; undefined: it does not have to. */
-  get #reason(): Reason | undefined {
+  get #reason(): SwitchReason | undefined {
     if (this.#isClosed || this.#options.once || this.#proxy === undefined) return undefined
     const { mode, kubeIPVS } = this.#configuration
     if (mode !== this.#proxy.configuration.mode) return 'configuration'
@@ -188,53 +177,30 @@ export class RunningProxy {
     return this.#isIpvsReady && kubeIPVS.switchBack ? 'switch-back' : undefined
   }
 
-  /** Call it after each change of what `#reason` reads. Begins a switch now, or as soon as one may begin; several reasons are one switch. */
+  /** Call it after each change of what `#reason` reads. Several reasons are one switch. */
   #consider(): void {
-    const { now, log } = this.#options
-    const reason = this.#reason
-    if (this.#switching !== undefined || (reason !== undefined && reason === this.#due)) return
-    clearTimeout(this.#timer)
-    this.#due = reason
-    if (reason === undefined) return
-    const [oldest] = this.#begunMs
-    const nowMs = now()
-    const limitedMs =
-      oldest === undefined || this.#begunMs.length < MAX_SWITCHES ? 0 : Math.max(0, oldest + PERIOD_MS - nowMs)
-    const retryMs = Math.max(0, this.#retryAtMs - nowMs)
-    if (limitedMs > 0 && retryMs === 0)
-      log.warn('The mode was switched too often; the next switch waits', {
-        reason: REASONS[reason],
-        seconds: Math.ceil(limitedMs / 1000),
-      })
-    this.#timer = setTimeout(
-      () => {
-        this.#switching = this.#switch(reason)
-      },
-      Math.max(limitedMs, retryMs),
-    ).unref()
+    if (this.#switching === undefined) this.#schedule.want(this.#reason)
   }
 
   /** Never rejects. */
-  async #switch(reason: Reason): Promise<void> {
+  async #switch(reason: SwitchReason): Promise<void> {
     const configuration = this.#configuration
-    this.#due = undefined
-    this.#begunMs = [...this.#begunMs, this.#options.now()].slice(-MAX_SWITCHES)
     const isDone = await this.#replace(reason, configuration).catch((error: unknown) => {
       this.#failure.reject(error)
       return true
     })
     this.#switching = undefined
-    const isRetry = !isDone && this.#configuration === configuration
-    this.#retryAtMs = isRetry ? this.#options.now() + RETRY_MS : 0
+    if (!isDone && this.#configuration === configuration) this.#schedule.failed()
+    else this.#schedule.forgetFailure()
     this.#consider()
   }
 
   /** Resolves to false when no proxy could be prepared. Rejects when neither proxy runs. */
-  async #replace(reason: Reason, configuration: KubeProxyConfiguration): Promise<boolean> {
+  async #replace(reason: SwitchReason, configuration: KubeProxyConfiguration): Promise<boolean> {
     const { prepare, events, nodeName, log } = this.#options
     const old = this.#proxy
     if (old === undefined) return true
-    log.info('Replacing the proxy', { mode: old.mode, configured: configuration.mode, reason: REASONS[reason] })
+    log.info('Replacing the proxy', { mode: old.mode, configured: configuration.mode, reason: SWITCH_REASONS[reason] })
     const preparing = prepare(configuration, true)
     let next: PreparedProxy
     try {
@@ -275,7 +241,8 @@ export class RunningProxy {
     if (this.#configuration !== configuration) this.#applyLive()
     const { mode } = next.proxy
     log.info('Replaced the proxy', { mode, previous: old.mode })
-    if (wasFallback && mode === 'ipvs') events.record(returnedToIpvs(nodeName, `${REASONS[reason]}; ipvs mode runs`))
+    if (wasFallback && mode === 'ipvs')
+      events.record(returnedToIpvs(nodeName, `${SWITCH_REASONS[reason]}; ipvs mode runs`))
     return true
   }
 
