@@ -18,7 +18,7 @@ import {
   RTNLGRP_LINK,
 } from '../netlink/constants.ts'
 import { familyEvents } from '../netlink/family-events.ts'
-import type { RtnetlinkEvent } from '../netlink/rtnetlink.ts'
+import type { RtnetlinkEvent } from '../netlink/rtnetlink-events.ts'
 import type { HostIptables } from '../node/iptables-programs.ts'
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
 

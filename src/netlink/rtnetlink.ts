@@ -1,16 +1,13 @@
 /**
- * Links, addresses and routes of this network namespace through rtnetlink: requests, and announcements of changes, which say which
- * state to read again, never what it is. The kernel may reuse the index of a deleted interface: keep names and look indexes up.
+ * Requests about links, addresses and routes of this network namespace through rtnetlink. The kernel may reuse the index of a deleted
+ * interface: keep names and look indexes up.
  * @impure
  */
 import { isMulticast } from '../values/address.ts'
-import type { CodedError } from '../values/errors.ts'
 import { decodeAddress, encodeDumpAddresses, type InterfaceAddress } from './address-codec.ts'
-import { AnnouncementReader } from './announcements.ts'
 import { type MessageBatch, requestOf } from './batch.ts'
 import type { NetlinkCounters } from './exchange.ts'
 import { type CallOptions, type DumpOptions, listVisited, type NetlinkConnection, type Outcome } from './connection.ts'
-import { RTM_DELADDR, RTM_DELLINK, RTM_DELROUTE, RTM_NEWADDR, RTM_NEWLINK, RTM_NEWROUTE } from './constants.ts'
 import { KernelError } from './errors.ts'
 import {
   decodeLink,
@@ -32,7 +29,6 @@ import {
 import { decodeTunnelPeer, encodeDumpForwarding } from './neighbour-codec.ts'
 import { decodePolicyRule, encodeDumpRules, type PolicyRule } from './policy-rules.ts'
 import { decodeFoundRoute, encodeRouteLookup, type FoundRoute, type RouteLookup } from './route-lookup.ts'
-import type { Transport } from './transport.ts'
 
 export interface AddressListOptions extends DumpOptions {
   /** The addresses of this interface only. */
@@ -225,67 +221,5 @@ export class RtnetlinkConnection {
   async #command(request: MessageBatch, options: CallOptions): Promise<void> {
     const [outcome] = await this.#netlink.transact(request, options)
     if (outcome !== undefined) throw outcome
-  }
-}
-
-/** `new` is also used for a change of an existing object. */
-export type Change = 'new' | 'deleted'
-
-export type RtnetlinkEvent =
-  | { readonly kind: 'link'; readonly change: Change; readonly link: Link }
-  /** `portId`: of the socket that changed it, usually the id of its process; 0 for the kernel. */
-  | {
-      readonly kind: 'address'
-      readonly change: Change
-      readonly address: InterfaceAddress
-      readonly portId: number
-    }
-  | { readonly kind: 'route'; readonly change: Change; readonly route: Route; readonly portId: number }
-  /** Events were lost: the caller must read everything again. */
-  | { readonly kind: 'overrun'; readonly cause: CodedError }
-  /** The socket failed and was closed; this is the last event. */
-  | { readonly kind: 'failed'; readonly cause: unknown }
-
-/**
- * Reads the events of a socket that has joined RTNLGRP_* groups, once the caller has started it.
- * @param listener must not throw
- */
-export function rtnetlinkEvents(transport: Transport, listener: (event: RtnetlinkEvent) => void): AnnouncementReader {
-  return new AnnouncementReader(transport, {
-    onMessage(message) {
-      const event = decodeEvent(message)
-      if (event !== undefined) listener(event)
-    },
-    onOverrun: (cause) => listener({ kind: 'overrun', cause }),
-    onFailure: (cause) => listener({ kind: 'failed', cause }),
-  })
-}
-
-/** Reads a notification; undefined for one that is not about links, addresses or routes of IPv4 and IPv6. */
-function decodeEvent(message: ReceivedMessage): RtnetlinkEvent | undefined {
-  switch (message.type) {
-    case RTM_NEWLINK:
-    case RTM_DELLINK:
-      return { kind: 'link', change: message.type === RTM_NEWLINK ? 'new' : 'deleted', link: decodeLink(message) }
-    case RTM_NEWADDR:
-    case RTM_DELADDR: {
-      const address = decodeAddress(message)
-      const change = message.type === RTM_NEWADDR ? 'new' : 'deleted'
-      return address && { kind: 'address', change, address, portId: message.portId }
-    }
-    case RTM_NEWROUTE:
-    case RTM_DELROUTE: {
-      const route = decodeRoute(message)
-      return (
-        route && {
-          kind: 'route',
-          change: message.type === RTM_NEWROUTE ? 'new' : 'deleted',
-          route,
-          portId: message.portId,
-        }
-      )
-    }
-    default:
-      return undefined
   }
 }

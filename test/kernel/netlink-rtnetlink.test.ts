@@ -28,7 +28,8 @@ import {
   RTN_UNICAST,
   RTPROT_STATIC,
 } from '../../src/netlink/route-codec.ts'
-import type { RtnetlinkConnection, RtnetlinkEvent } from '../../src/netlink/rtnetlink.ts'
+import type { RtnetlinkConnection } from '../../src/netlink/rtnetlink.ts'
+import type { RtnetlinkEvent } from '../../src/netlink/rtnetlink-events.ts'
 import { errorMessage } from '../netlink/wire.ts'
 import { oneByOne } from '../support/budgets.ts'
 import { until } from '../support/deadline.ts'

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { KernelError, netlinkError } from '../../src/netlink/errors.ts'
-import { type RtnetlinkEvent, rtnetlinkEvents } from '../../src/netlink/rtnetlink.ts'
+import { type RtnetlinkEvent, rtnetlinkEvents } from '../../src/netlink/rtnetlink-events.ts'
 import { FakeTransport, hex, join, message } from './wire.ts'
 
 const ADDRESS = hex('02208000 05000000 08000100 0a600001 08000200 0a600001 08000800 80000000')
