@@ -1,8 +1,7 @@
 /**
- * Sets on the wire (linux/netfilter/ipset/ip_set.h, ip_set_hash.h, ip_set_bitmap.h): requests about sets and the header part of
- * what IPSET_CMD_LIST answers. Entries are in codec-entry.ts. Numbers inside DATA are big endian and must carry
- * NLA_F_NET_BYTEORDER, or the kernel answers IPSET_ERR_PROTOCOL; LINENO is in host order. Written by hand: there is no library
- * for Node, and a process of `ipset` for each change would cost more than the change.
+ * Sets on the wire (linux/netfilter/ipset/ip_set.h, ip_set_hash.h, ip_set_bitmap.h): requests about sets.
+ * Numbers inside DATA are big endian and must carry NLA_F_NET_BYTEORDER, or the kernel answers IPSET_ERR_PROTOCOL; LINENO is in host
+ * order. Written by hand: there is no library for Node, and a process of `ipset` for each change would cost more than the change.
  */
 import type { AttributeCursor } from '../netlink/attributes.ts'
 import type { MessageBatch } from '../netlink/batch.ts'
@@ -10,9 +9,9 @@ import { NLA_F_NET_BYTEORDER, NLM_F_CREATE, NLM_F_DUMP, NLM_F_EXCL } from '../ne
 import { netlinkError } from '../netlink/errors.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
 import { beginNetfilter, netfilterAttributes, NFNL_SUBSYS } from '../netlink/nfnetlink-codec.ts'
-import { FAMILY_NUMBER, familyOfNumber, type IpFamily } from '../values/protocol.ts'
+import { FAMILY_NUMBER, type IpFamily } from '../values/protocol.ts'
 import { HASH_SIZE, type SetName, type SetType } from './catalogue.ts'
-import type { ListedSet, SetParameters } from './types.ts'
+import type { SetParameters } from './types.ts'
 
 /** IPSET_PROTOCOL: the version that this program uses; kernels since 4.20 have it. */
 export const IPSET_PROTOCOL = 7
@@ -75,12 +74,8 @@ export const IPSET_ATTR_IPADDR_IPV6 = 2
 /** IPSET_FLAG_LIST_HEADER at command level: sets without their entries. */
 const IPSET_FLAG_LIST_HEADER = 4
 
-/** IPSET_FLAG_* of CADT_FLAGS */
+/** IPSET_FLAG_* of CADT_FLAGS of an entry */
 export const IPSET_FLAG_NOMATCH = 0x04
-const IPSET_FLAG_WITH_COUNTERS = 0x08
-const IPSET_FLAG_WITH_COMMENT = 0x10
-const IPSET_FLAG_WITH_FORCEADD = 0x20
-const IPSET_FLAG_WITH_SKBINFO = 0x40
 
 /**
  * The requested revision of each type: the last one without `bucketsize` (Linux 5.11). Kernels since 3.18 have it, and every
@@ -208,81 +203,3 @@ export function decodeVersions(message: ReceivedMessage, command: 'PROTOCOL' | '
   // For a type with one revision the kernel sends no lowest one.
   return { lowest: lowest ?? highest, highest }
 }
-
-/**
- * Reads the header of a set out of a LIST message; undefined when the message continues the entries of the set before it,
- * and for a set whose name is not wanted, which may be of any type and is not read further.
- */
-export function decodeHeader(
-  message: ReceivedMessage,
-  isWanted: (name: string) => boolean = () => true,
-): ListedSet | undefined {
-  const attributes = ipsetAttributes(message, 'LIST')
-  let name: string | undefined
-  let type: string | undefined
-  let family: IpFamily | undefined
-  let data: AttributeCursor | undefined
-  while (attributes.next()) {
-    if (attributes.type === IPSET_ATTR.SETNAME) name = attributes.string()
-    else if (attributes.type === IPSET_ATTR.TYPENAME) type = attributes.string()
-    else if (attributes.type === IPSET_ATTR.FAMILY) family = familyOfNumber(attributes.u8())
-    else if (attributes.type === IPSET_ATTR.DATA) data = attributes.nested()
-  }
-  if (name === undefined) throw netlinkError('netlink-malformed', 'a listed set without a name')
-  if (type === undefined || !isWanted(name)) return undefined
-  if (data === undefined) throw netlinkError('netlink-malformed', `the set ${name} without its parameters`)
-  return { name, type, family, ...decodeParameters(data) }
-}
-
-const U32_FIELDS: Readonly<Record<number, 'maxElements' | 'hashSize' | 'references' | 'elements'>> = {
-  [IPSET_DATA.MAXELEM]: 'maxElements',
-  [IPSET_DATA.HASHSIZE]: 'hashSize',
-  [IPSET_DATA.REFERENCES]: 'references',
-  [IPSET_DATA.ELEMENTS]: 'elements',
-}
-const U16_FIELDS: Readonly<Record<number, 'firstPort' | 'lastPort'>> = {
-  [IPSET_DATA.PORT]: 'firstPort',
-  [IPSET_DATA.PORT_TO]: 'lastPort',
-}
-
-type DecodedParameters = Omit<ListedSet, 'name' | 'type' | 'family'>
-
-function decodeParameters(attributes: AttributeCursor): DecodedParameters {
-  const numbers = { maxElements: 0, firstPort: 0, lastPort: 0, hashSize: 0, references: 0, elements: 0 }
-  const extras: string[] = []
-  while (attributes.next()) {
-    const wide = U32_FIELDS[attributes.type]
-    const narrow = U16_FIELDS[attributes.type]
-    if (wide !== undefined) numbers[wide] = attributes.u32be()
-    else if (narrow !== undefined) numbers[narrow] = attributes.u16be()
-    else decodeExtra(attributes, extras)
-  }
-  return { ...numbers, extras: extras.sort().join(' ') }
-}
-
-/** Parameters that we never set, as the command prints them: a set with any of them is replaced. */
-function decodeExtra(attributes: AttributeCursor, extras: string[]): void {
-  switch (attributes.type) {
-    case IPSET_DATA.NETMASK:
-      extras.push(`netmask ${attributes.u8()}`)
-      break
-    case IPSET_DATA.BITMASK:
-      extras.push('bitmask')
-      break
-    case IPSET_DATA.TIMEOUT:
-      extras.push(`timeout ${attributes.u32be()}`)
-      break
-    case IPSET_DATA.CADT_FLAGS: {
-      const flags = attributes.u32be()
-      for (const [flag, word] of EXTRA_FLAGS) if ((flags & flag) !== 0) extras.push(word)
-      break
-    }
-  }
-}
-
-const EXTRA_FLAGS: readonly (readonly [number, string])[] = [
-  [IPSET_FLAG_WITH_COUNTERS, 'counters'],
-  [IPSET_FLAG_WITH_COMMENT, 'comment'],
-  [IPSET_FLAG_WITH_FORCEADD, 'forceadd'],
-  [IPSET_FLAG_WITH_SKBINFO, 'skbinfo'],
-]

@@ -15,8 +15,8 @@ import {
 import type { IpFamily } from '../values/protocol.ts'
 import type { SetDefinition, SetName, SetType } from './catalogue.ts'
 import { decodeEntries } from './codec-entry.ts'
+import { decodeHeader } from './codec-header.ts'
 import {
-  decodeHeader,
   decodeVersions,
   encodeCreate,
   encodeDestroy,

@@ -7,8 +7,8 @@ import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { definitionOf, type SetDefinition } from '../../src/ipset/catalogue.ts'
 import { decodeEntries, encodeEntries, MAX_ENTRIES } from '../../src/ipset/codec-entry.ts'
+import { decodeHeader } from '../../src/ipset/codec-header.ts'
 import {
-  decodeHeader,
   decodeVersions,
   encodeCreate,
   encodeDestroy,
