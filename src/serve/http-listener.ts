@@ -5,8 +5,9 @@
  * @impure
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
-import { type HttpAnswer, type HttpRequest, type Responder, splitTarget, textAnswer } from './http-answer.ts'
+import { type HttpAnswer, type Responder, textAnswer } from './http-answer.ts'
 import { HttpConnections } from './http-connections.ts'
+import { boundBody, ReceivedRequest } from './received-request.ts'
 
 /** A port of the node, or a Unix socket. */
 export type HttpPlace =
@@ -63,9 +64,6 @@ const HTTP_LIMITS: HttpLimits = {
   pipelined: 4,
 }
 
-/** Limits of a body that is read, and of one that is ignored; beyond the latter the connection is closed. */
-const READ_BYTES = 4096
-const IGNORED_BYTES = 65_536
 /** Go's server sends longer answers in chunks, without their length. */
 const CHUNKED_FROM_BYTES = 2049
 /** Errors of a kernel without IPv6. */
@@ -210,64 +208,6 @@ function attempt<T>(make: () => T, failed: (error: unknown) => T): T {
     return make()
   } catch (error) {
     return failed(error)
-  }
-}
-
-/** Closes the connection after its answer, or before, if the body is too long. */
-function boundBody(request: IncomingMessage, response: ServerResponse): void {
-  if (Number(request.headers['content-length'] ?? 0) > IGNORED_BYTES) response.shouldKeepAlive = false
-  let received = 0
-  request.on('data', (chunk: Buffer) => {
-    received += chunk.length
-    if (received > IGNORED_BYTES) request.socket.destroySoon()
-  })
-  request.on('error', () => undefined)
-  // Paused until readBody or ignoreBody.
-  request.pause()
-}
-
-class ReceivedRequest implements HttpRequest {
-  readonly method: string
-  readonly path: string
-  readonly query: string
-  readonly #request: IncomingMessage
-  readonly #response: ServerResponse
-
-  constructor(request: IncomingMessage, response: ServerResponse) {
-    this.#request = request
-    this.#response = response
-    this.method = request.method ?? ''
-    const { path, query } = splitTarget(request.url ?? '')
-    this.path = path
-    this.query = query
-  }
-
-  header(name: string): string | undefined {
-    const value = this.#request.headers[name]
-    return typeof value === 'object' ? value.join(', ') : value
-  }
-
-  get signal(): AbortSignal {
-    const closed = new AbortController()
-    if (this.#response.destroyed) closed.abort()
-    else this.#response.once('close', () => closed.abort())
-    return closed.signal
-  }
-
-  async readBody(): Promise<string> {
-    const chunks: Buffer[] = []
-    let length = 0
-    for await (const chunk of this.#request) {
-      chunks.push(chunk)
-      length += chunk.length
-      if (length > READ_BYTES) throw new Error('the body is too long')
-    }
-    return Buffer.concat(chunks).toString()
-  }
-
-  /** Discards the rest of the body, so that the connection can carry the next request. */
-  ignoreBody(): void {
-    this.#request.resume()
   }
 }
 
