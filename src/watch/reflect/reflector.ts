@@ -15,26 +15,11 @@ import { Backoff } from '../../values/backoff.ts'
 import { listPages } from './list-pages.ts'
 import { applyEvents, ObjectStore } from './object-store.ts'
 import { streamingListQuery, watchQuery } from './queries.ts'
+import { type ReflectorTimes, reflectorTimes } from './reflector-times.ts'
 import type { Selection } from '../objects/selection.ts'
 import type { ObjectSink } from '../source.ts'
 import { WatchEnds } from './watch-end.ts'
 import type { Clock } from '../../values/clock.ts'
-
-/** Time limits, all in milliseconds with a default. Tests shorten them. */
-export interface ReflectorTimes {
-  /** A watch without even a bookmark for so long is dead. API servers send one a minute. Default 150,000. */
-  readonly inactivityMs?: number
-  /** The same where nothing else tells that the server lives (HTTP/1.1); default 75,000. It continues without a list. */
-  readonly unpingedMs?: number
-  /** The same during a streaming list, which never ends on a server that ignores `sendInitialEvents`. Default 30,000. */
-  readonly initialInactivityMs?: number
-  /** A watch that lasted this long was healthy, even if it ended with an error. Default 30,000. */
-  readonly healthyMs?: number
-  /** First wait after a failure. Default 800. */
-  readonly backoffFirstMs?: number
-  /** Longest wait after a failure. Default 30,000. */
-  readonly backoffMaxMs?: number
-}
 
 export interface ReflectorOptions {
   readonly kind: ObjectKind
@@ -66,7 +51,7 @@ export class Reflector {
   readonly #backoff: Backoff
   readonly #abort = new AbortController()
   #running: Promise<void> | undefined
-  readonly #times: Required<Pick<ReflectorTimes, 'inactivityMs' | 'unpingedMs' | 'initialInactivityMs'>>
+  readonly #times: Required<ReflectorTimes>
   readonly #ends: WatchEnds
   /** The resourceVersion from which the next watch continues; '' when a list is needed first. */
   #version = ''
@@ -85,17 +70,10 @@ export class Reflector {
 
   constructor(options: ReflectorOptions) {
     this.#options = options
-    const { times = {}, random } = options
-    const { inactivityMs = 150_000, unpingedMs = 75_000 } = times
-    this.#times = {
-      inactivityMs,
-      unpingedMs: Math.min(unpingedMs, inactivityMs),
-      initialInactivityMs: times.initialInactivityMs ?? 30_000,
-    }
-    this.#ends = new WatchEnds(times.healthyMs ?? 30_000)
-    // The limits of client-go's reflector.
-    const limits = { firstMs: times.backoffFirstMs ?? 800, maxMs: times.backoffMaxMs ?? 30_000 }
-    this.#backoff = new Backoff(limits, random)
+    this.#times = reflectorTimes(options.times)
+    const { healthyMs, backoffFirstMs: firstMs, backoffMaxMs: maxMs } = this.#times
+    this.#ends = new WatchEnds(healthyMs)
+    this.#backoff = new Backoff({ firstMs, maxMs }, options.random)
     const sink: Pick<ObjectSink, 'problems'> = {
       problems: (subject, problems) => {
         if (!this.#closed) options.sink.problems(subject, problems)
