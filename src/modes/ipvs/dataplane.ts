@@ -5,10 +5,9 @@
 import { DEVICE_KIND, type Device, type DeviceOperation } from '../../ipvs/address-diff.ts'
 import type { FlowTable } from '../../conntrack/connection.ts'
 import { StaleFlows, type StaleFlowsOptions } from '../../conntrack/stale-flows.ts'
-import { drainingRealServers, sameVirtualServer } from '../../ipvs/diff.ts'
-import { Drains } from '../../ipvs/drains.ts'
+import { sameVirtualServer } from '../../ipvs/diff.ts'
+import type { Drains } from '../../ipvs/drains.ts'
 import { acceptStarting, SlowStarts } from '../../ipvs/slow-starts.ts'
-import type { VirtualServerTable } from '../../ipvs/table.ts'
 import type { VirtualServer, VirtualServerOperation } from '../../ipvs/types.ts'
 import { type AddressFrontend, type Frontend, type FrontendKey, hasAddress } from '../../service/frontends.ts'
 import type { Dataplane, DataplanePass } from '../../sync/loop.ts'
@@ -18,8 +17,8 @@ import { type Reconciled, reconciled } from '../../sync/reconciled.ts'
 import { Reconciler } from '../../sync/reconciler.ts'
 import { TableSync } from '../../sync/table-sync.ts'
 import { newBudget } from '../../values/event-loop.ts'
-import type { Log } from '../../values/log.ts'
 import type { IpFamily } from '../../values/protocol.ts'
+import { DrainChecks, type DrainChecksOptions } from './drain-checks.ts'
 import type { Firewall, VirtualAddressKind } from './firewall.ts'
 import { SlowStartSteps } from './slow-start-steps.ts'
 import type { ChosenSchedulers } from './chosen-schedulers.ts'
@@ -28,43 +27,31 @@ import { VirtualAddresses } from './virtual-addresses.ts'
 import { renderVirtualServer, slowStartOf } from './virtual-server-render.ts'
 import type { ListedTable } from '../table-health.ts'
 import type { Wanted } from '../../explain/wanted.ts'
-import type { Clock } from '../../values/clock.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
 
-export interface IpvsDataplaneOptions {
+export interface IpvsDataplaneOptions extends DrainChecksOptions {
   readonly tables: IpvsTables
-  /** Asks the kernel for the connections of a virtual server. */
-  readonly connections: VirtualServerTable['connections']
   readonly firewall: Firewall
   readonly conntrack: FlowTable
   readonly schedulers: ChosenSchedulers
   /** Families that are served; frontends of other families are left out. */
   readonly families: readonly IpFamily[]
-  /** The longest drain, in milliseconds; undefined = without limit. */
-  readonly drainDeadlineMs: number | undefined
-  readonly now: Clock
   readonly onFlowsRemoved?: StaleFlowsOptions['onRemoved']
-  readonly log: Log
 }
-
-/** How long a check that is due may wait while changes wait, if no drain has a deadline. */
-const DRAINS_WAIT_MS = 5_000
 
 export class IpvsDataplane implements Dataplane {
   readonly takesPortions = true
   readonly virtualServers: TableSync<VirtualServer, VirtualServerOperation>
   readonly device: TableSync<Device, DeviceOperation>
   readonly virtualAddresses: VirtualAddresses
-  readonly drains: Drains
   readonly slowStarts = new SlowStarts()
   readonly staleFlows: StaleFlows
-  /** Deadlines that Services choose, in milliseconds; Infinity: none. */
-  readonly #drainDeadlines = new Map<FrontendKey, number>()
   /** Frontends that are rendered once the kernel has been asked for their schedulers: at a start rendering all of them twice is slow. */
   readonly #unrendered = new Map<FrontendKey, AddressFrontend>()
   readonly #slowStartSteps = new SlowStartSteps(this.slowStarts)
   /** Frontends whose address is bound once their virtual server exists. */
   readonly #toBind = new Set<FrontendKey>()
+  readonly #drainChecks: DrainChecks
   readonly #options: IpvsDataplaneOptions
   readonly #reconciler: Reconciler
 
@@ -77,7 +64,7 @@ export class IpvsDataplane implements Dataplane {
     })
     this.device = new TableSync(tables.device)
     this.virtualAddresses = new VirtualAddresses(tables)
-    this.drains = new Drains((key) => this.#drainDeadlines.get(key) ?? options.drainDeadlineMs)
+    this.#drainChecks = new DrainChecks(this.virtualServers, options)
     this.staleFlows = new StaleFlows({
       conntrack,
       isSettled: (key) => this.#isSettled(key),
@@ -85,6 +72,10 @@ export class IpvsDataplane implements Dataplane {
     })
     this.#reconciler = new Reconciler([...firewall.stages(() => this.virtualServers.release()), this.#ownTables])
     this.device.want(SERVICE_DEVICE, { kind: DEVICE_KIND })
+  }
+
+  get drains(): Drains {
+    return this.#drainChecks.drains
   }
 
   get firewall(): Firewall {
@@ -110,9 +101,7 @@ export class IpvsDataplane implements Dataplane {
       wanted !== undefined && hasAddress(wanted) && this.#options.families.includes(wanted.servicePort.family)
     const frontend = isServed ? wanted : undefined
     this.firewall.frontend(key, frontend)
-    const deadlineMs = frontend?.servicePort.choices.drainDeadlineMs
-    if (deadlineMs === undefined) this.#drainDeadlines.delete(key)
-    else this.#drainDeadlines.set(key, deadlineMs)
+    this.#drainChecks.choose(key, frontend?.servicePort.choices.drainDeadlineMs)
     const { schedulers } = this.#options
     const isUnknown = frontend !== undefined && schedulers.isUnknown(frontend)
     const scheduler = schedulers.inForce(key, frontend)
@@ -168,7 +157,7 @@ export class IpvsDataplane implements Dataplane {
   async pass(options: DataplanePass): Promise<PassReport> {
     await this.#askSchedulers(options.signal)
     this.#stepSlowStarts()
-    const idle = await this.#checkDrains(options)
+    const idle = await this.#drainChecks.take(options)
     const report = await this.#reconciler.pass({ ...options, now: this.#options.now, idle })
     this.firewall.passed(options.mayRemove && report.unreadable.length === 0 && this.virtualServers.waitingCount === 0)
     return report
@@ -200,7 +189,7 @@ export class IpvsDataplane implements Dataplane {
   }
 
   #examined(key: FrontendKey): void {
-    this.#observeDrains(key)
+    this.#drainChecks.observe(key)
     const live = this.virtualServers.live(key)
     // The address brings the traffic, so it is added after the virtual server.
     if (live !== undefined && this.#toBind.delete(key)) this.virtualAddresses.set(key, true)
@@ -236,58 +225,6 @@ export class IpvsDataplane implements Dataplane {
     ]
     const due = all.filter((at) => at !== undefined)
     return due.length === 0 ? undefined : Math.min(...due)
-  }
-
-  #observeDrains(key: string): void {
-    const draining = drainingRealServers(this.virtualServers.desired(key), this.virtualServers.live(key))
-    if (draining.length === 0) this.drains.forget(key)
-    else this.drains.observe(key, draining, this.#options.now())
-  }
-
-  /**
-   * Real servers whose drain has ended, by virtual server: those of one slice. A check that fails is retried later. The removal of a real server makes every
-   * addition of the next two to four minutes slower (the kernel walks over all that were removed, ip_vs_trash_get_dest), so additions
-   * that wait go first unless drains have deadlines.
-   */
-  async #checkDrains({ signal, changesWait }: DataplanePass): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
-    const idle = new Map<string, ReadonlySet<string>>()
-    const firstDueMs = this.drains.nextDueMs()
-    if (firstDueMs === undefined) return idle
-    const { now } = this.#options
-    const startedMs = now()
-    const mayWait = changesWait === true && !this.#hasDrainDeadlines
-    if (mayWait && startedMs - firstDueMs < DRAINS_WAIT_MS) return idle
-    const budget = newBudget(now)
-    do {
-      const [key] = this.drains.takeDue(startedMs, 1)
-      if (key === undefined) break
-      await this.#checkDrain(key, startedMs, idle, signal)
-      budget.use(1 + (idle.get(key)?.size ?? 0))
-    } while (!budget.spent())
-    return idle
-  }
-
-  /** Then drains end within a second of their deadlines. */
-  get #hasDrainDeadlines(): boolean {
-    return this.#options.drainDeadlineMs !== undefined || this.#drainDeadlines.size > 0
-  }
-
-  async #checkDrain(
-    key: string,
-    nowMs: number,
-    idle: Map<string, ReadonlySet<string>>,
-    signal: AbortSignal,
-  ): Promise<void> {
-    const { connections, log } = this.#options
-    try {
-      const ended = this.drains.finished(key, await connections(key, signal), nowMs)
-      if (ended.size === 0) return
-      idle.set(key, ended)
-      this.virtualServers.touch(key)
-    } catch (error) {
-      signal.throwIfAborted()
-      log.warn('Cannot count the connections of draining real servers', { virtualServer: key, error })
-    }
   }
 }
 
