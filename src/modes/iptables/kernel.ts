@@ -5,7 +5,7 @@
 import { openNetfilter, openRtnetlink } from '../../../native/open.ts'
 import { askXtables } from '../../../native/xtables-query.ts'
 import { ensureCounter, readCounters } from './counters.ts'
-import { hasExtension, hasNftCompat } from '../../nftables/support.ts'
+import { hasExtension } from '../../nftables/support.ts'
 import { INVALID_COUNTER } from './chains/fixed-render.ts'
 import { LOOPBACK_COUNTER } from './chains/service-port-render.ts'
 import type { CountedPackets } from '../../metrics/rule-counts.ts'
@@ -20,7 +20,6 @@ import { nodePortRangesOf } from '../../service/node-addresses.ts'
 import { isLinkLocal, isLoopback } from '../../values/address.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import { watchLinks } from '../announcements.ts'
-import type { ServiceMatches } from './dataplane.ts'
 import { chooseBackEnd } from '../iptables-back-end.ts'
 import { LateConntrack } from '../flow-removal.ts'
 import { setConntrack, setSysctls, type SettingsOptions } from '../node-settings.ts'
@@ -83,31 +82,6 @@ export async function makeCounters({ iptables, families }: IptablesKernel, signa
     return true
   } finally {
     netlink.close()
-  }
-}
-
-/**
- * Asks for the matches that rules of Services need, which loads their modules where the kernel may. An unknown answer counts as
- * there: while ip_tables is not loaded, and without nft_compat, without which no rule can be written.
- */
-export async function findServiceMatches(
-  { iptables, families }: IptablesKernel,
-  signal: AbortSignal,
-): Promise<ServiceMatches> {
-  const netlink = iptables.choice.mode === 'nft' ? openNetfilter() : undefined
-  try {
-    const has = async (name: string): Promise<boolean> => {
-      for (const family of families) {
-        if (netlink === undefined) {
-          if (askXtables('match', name, family) === 'missing') return false
-        } else if (!(await hasExtension(netlink, { kind: 'match', name }, family, { signal })))
-          return !(await hasNftCompat(netlink, { signal }))
-      }
-      return true
-    }
-    return { hasRecent: await has('recent'), hasStatistic: await has('statistic') }
-  } finally {
-    netlink?.close()
   }
 }
 

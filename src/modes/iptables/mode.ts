@@ -12,8 +12,8 @@ import {
   openIptablesKernel,
   routeLocalnet,
   watchAddresses,
-  findServiceMatches,
 } from './kernel.ts'
+import { askForMatches } from './service-matches.ts'
 import { watchRules } from '../announcements.ts'
 import { nftAccessOf, foreignRulesReporter } from '../nft-access.ts'
 import { isTableFaulty, type TableHealth } from '../table-health.ts'
@@ -21,11 +21,8 @@ import { loopbackRefusal } from './chains/fixed-render.ts'
 import { IPTABLES_LAYOUT } from '../leftovers/layouts.ts'
 import { RuleCounts } from '../../metrics/rule-counts.ts'
 import type { KernelSources } from '../../metrics/sources.ts'
-import { ipFamilies } from '../../node/host.ts'
 import { nodePortRangesOf } from '../../service/node-addresses.ts'
 import { auditPeriodically } from '../../sync/audit.ts'
-import { parseCidrs } from '../../values/cidr.ts'
-import type { Problem } from '../../values/errors.ts'
 import { type AuditObserver, type Mode, type ModeOptions, type ModeWatch, type NodeView, periodsOf } from '../mode.ts'
 
 /** Wait after an announced change of rules, so that the commands of one script are one change. Milliseconds. */
@@ -241,47 +238,14 @@ export class IptablesMode implements Mode {
   }
 
   async #removeLeftovers(): Promise<void> {
-    const { log, problems } = this.#options
-    const { signal } = this.#abort
-    const { removeNftAfterSwitch } = await import('../leftovers/nft-leftovers.ts')
-    const { warnOfOtherBackEnd } = await import('../leftovers/other-back-end.ts')
-    const { choice } = this.#kernel.iptables
-    await Promise.all([
-      warnOfOtherBackEnd({ families: this.families, choice, problems, log, signal }),
-      removeNftAfterSwitch(log, signal),
-      this.#removeIpvsLeftovers(),
-    ])
-  }
-
-  async #removeIpvsLeftovers(): Promise<void> {
-    const { now, log } = this.#options
-    const { ipvs, kubeIPVS } = this.#options.configuration()
-    const { signal } = this.#abort
-    const { hasIpvsLeftovers } = await import('../leftovers/ipvs-leftovers.ts')
-    // Removal looks again until it can.
-    if (!(await hasIpvsLeftovers(signal).catch(() => !signal.aborted))) return
-    const excluded = parseCidrs(ipvs.excludeCIDRs)
-    const drainDeadlineMs = kubeIPVS.drainDeadlineMs || undefined
-    const { removeAfterSwitch } = await import('../leftovers/after-switch.ts')
-    await removeAfterSwitch({ families: ipFamilies(), excluded, drainDeadlineMs, now, log, signal })
+    const { removeOtherModes } = await import('./other-modes.ts')
+    await removeOtherModes(this.#kernel, this.#options, this.#abort.signal)
   }
 
   /** Rules of Services are written without a match that the kernel lacks, until it has it. Never rejects. */
   async #askForMatches(signal: AbortSignal): Promise<void> {
-    const { problems, log } = this.#options
-    try {
-      const matches = await findServiceMatches(this.#kernel, signal)
-      const report = (match: string, isThere: boolean, effect: string): void => {
-        const message = `the kernel has no match "${match}": ${effect}; load the module (modprobe xt_${match})`
-        const missing: Problem = { code: 'match-missing', about: 'node', subject: `module xt_${match}`, message }
-        problems.report('iptables', match, isThere ? [] : [missing])
-      }
-      report('recent', matches.hasRecent, 'Services with session affinity are served without it')
-      report('statistic', matches.hasStatistic, 'new connections to a Service all go to one endpoint')
-      this.dataplane.setMatches(matches)
-    } catch (error) {
-      if (!signal.aborted) log.warn('Cannot query the kernel for matches', { error })
-    }
+    const matches = await askForMatches(this.#kernel, this.#options, signal)
+    if (matches !== undefined) this.dataplane.setMatches(matches)
   }
 
   async #makeCounters(signal: AbortSignal): Promise<boolean> {
