@@ -144,7 +144,7 @@ function allUsed(
 ): Selection {
   const { length } = candidates
   const made = UNIFORM.get(verdict) ?? []
-  const verdicts = made[length] ?? Array.from({ length }, () => verdict)
+  const verdicts = made[length] ?? new Array<Verdict>(length).fill(verdict)
   if (length <= LONGEST_UNIFORM) {
     made[length] = verdicts
     UNIFORM.set(verdict, made)
