@@ -108,14 +108,19 @@ export class DesiredFrontends {
 
   /** Continues until the slice is over with the owners whose work is long, in turns; returns how many are left. */
   resume(listener: FrontendListener, nowMs = Number.POSITIVE_INFINITY): number {
-    for (const [owner, work] of this.#long) {
+    for (const owner of this.#long.keys()) {
+      this.#continue(owner, listener)
       if (this.budget.spent()) break
-      // An owner that is not done moves to the end of the queue.
-      this.#long.delete(owner)
-      this.#run(work ?? this.#workOf(owner), listener)
     }
     this.#decide(nowMs)
     return this.#long.size
+  }
+
+  /** An owner that is not done then moves to the end of the queue. */
+  #continue(owner: string, listener: FrontendListener): void {
+    const work = this.#long.get(owner)
+    this.#long.delete(owner)
+    this.#run(work ?? this.#workOf(owner), listener)
   }
 
   /** Owners that may have more of the node, or must have less, become dirty. */
@@ -132,6 +137,7 @@ export class DesiredFrontends {
     for (const owner of Array.from(this.#dirty.keys()).filter(this.#isNeededFirst)) {
       this.#dirty.delete(owner)
       this.#run(this.#workOf(owner), listener)
+      for (; this.#long.has(owner); this.#continue(owner, listener)) yield
     }
     let decisions = 0
     do {

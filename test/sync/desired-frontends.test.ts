@@ -8,7 +8,7 @@ import { VirtualIpGuard } from '../../src/service/virtual-ip-guard.ts'
 import { DesiredFrontends } from '../../src/sync/desired-frontends.ts'
 import { Budget } from '../../src/values/budget.ts'
 import type { Problem } from '../../src/values/errors.ts'
-import { countedBudget } from '../support/budgets.ts'
+import { countedBudget, oneByOne } from '../support/budgets.ts'
 import { endpoint, service, servicePort, slice, slicePort } from '../support/objects.ts'
 
 const node: NodeContext = {
@@ -212,21 +212,28 @@ describe('DesiredFrontends', () => {
     assert.equal(seen.frontends.size, 4)
   })
 
-  it('computes the Services of the API server and of DNS first', () => {
-    const desired = new DesiredFrontends(node)
-    const seen = new Recorder()
-    const dns = named('kube-dns', {
-      namespace: 'kube-system',
-      clusterIps: { IPv4: '10.96.0.10' },
-      ports: [servicePort({ name: 'dns', protocol: 'udp', port: 53 })],
+  for (const [slices, budget] of [
+    ['without slices', new Budget()],
+    ['in slices that are shorter than the work on a Service', oneByOne()],
+  ] as const)
+    it(`computes the Services of the API server and of DNS first, ${slices}`, () => {
+      const desired = new DesiredFrontends(node, {}, budget)
+      const seen = new Recorder()
+      const dns = named('kube-dns', {
+        namespace: 'kube-system',
+        clusterIps: { IPv4: '10.96.0.10' },
+        ports: [
+          servicePort({ name: 'dns', protocol: 'udp', port: 53 }),
+          servicePort({ name: 'dns-tcp', protocol: 'tcp', port: 53 }),
+        ],
+      })
+      const api = named('kubernetes', { namespace: 'default', clusterIps: { IPv4: '10.96.0.9' } })
+      desired.apply(put(named('a')))
+      desired.apply({ kind: 'services', key: 'kube-system/kube-dns', value: dns })
+      desired.apply({ kind: 'services', key: 'default/kubernetes', value: api })
+      desired.flushAll(seen)
+      assert.deepEqual(seen.events, ['10.96.0.10:53/udp', '10.96.0.10:53/tcp', '10.96.0.9:80/tcp', '10.96.0.1:80/tcp'])
     })
-    const api = named('kubernetes', { namespace: 'default', clusterIps: { IPv4: '10.96.0.9' } })
-    desired.apply(put(named('a')))
-    desired.apply({ kind: 'services', key: 'kube-system/kube-dns', value: dns })
-    desired.apply({ kind: 'services', key: 'default/kubernetes', value: api })
-    desired.flushAll(seen)
-    assert.deepEqual(seen.events, ['10.96.0.10:53/udp', '10.96.0.9:80/tcp', '10.96.0.1:80/tcp'])
-  })
 
   describe('with a Service of very many frontends', () => {
     const large = (externalIps: number, ports = 2): Service =>
