@@ -1,6 +1,6 @@
 /**
- * `npm run bench`: measures the programs at each size, in fresh boots, and prints a report or one JSON object a line.
- * Progress goes to stderr.
+ * `npm run bench`: measures the programs at each size, in fresh boots, and prints a report or one
+ * JSON object a line. Progress goes to stderr.
  */
 import { accessSync, constants, mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -1,8 +1,8 @@
 /**
- * `npm start`, `npm test`, `npm run bench` on a machine that may have nothing installed: provides npm dependencies, Debian
- * packages and a kernel with IPVS, then runs the program on the Node that the dependencies contain. It runs before
- * node_modules exists and on Node 20, so it is plain JavaScript with built-ins only; it prints nothing on stdout, where the
- * program's JSON goes.
+ * `npm start`, `npm test`, `npm run bench` on a machine that may have nothing installed: provides
+ * npm dependencies, Debian packages and a kernel with IPVS, then runs the program on the Node that
+ * the dependencies contain. It runs before node_modules exists and on Node 20, so it is plain
+ * JavaScript with built-ins only; it prints nothing on stdout, where the program's JSON goes.
  */
 import { spawn } from 'node:child_process'
 import { constants } from 'node:os'

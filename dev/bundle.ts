@@ -1,7 +1,8 @@
 /**
- * Builds the program as the image holds it: `dist/kube-ipvs.cjs`, which runs `main.js`, which reads the command line and loads `daemon.js` or
- * `tools.js`; V8's code cache is beside each. koffi stays outside, because it loads its binary from a separate package,
- * `@koromix/koffi-linux-x64` or `-arm64`: an image needs both packages in a `node_modules` beside the program (`copyNative`).
+ * Builds the program as the image holds it: `dist/kube-ipvs.cjs`, which runs `main.js`, which reads
+ * the command line and loads `daemon.js` or `tools.js`; V8's code cache is beside each. koffi stays
+ * outside, because it loads its binary from a separate package, `@koromix/koffi-linux-x64` or
+ * `-arm64`: an image needs both packages in a `node_modules` beside the program (`copyNative`).
  */
 import { copyFileSync, cpSync, existsSync, mkdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { SourceMap } from 'node:module'
@@ -21,8 +22,8 @@ const BANNER = '(function(require,__filename,module){'
 const FOOTER = '})'
 
 /**
- * Removes what client-node loads and this program never uses: an HTTP client, agents for proxies, the classes of every
- * API group. Two thirds of the code, and most of the time to load it.
+ * Removes what client-node loads and this program never uses: an HTTP client, agents for proxies,
+ * the classes of every API group. Two thirds of the code, and most of the time to load it.
  */
 const lean: Plugin = {
   name: 'lean',
@@ -55,8 +56,9 @@ export const { Agent, createServer, request } = http`,
   [/^jsonpath-plus$/, `export const JSONPath = () => {\n  throw new Error('not in this bundle')\n}`],
   // kube-config-load.ts reads the kubeconfig, and hands it over as JSON.
   [/^js-yaml$/, 'export const load = JSON.parse'],
-  // What winston has beside levels and transports: our log has a format and a sink of its own (src/serve/log.ts). Its streams are an earlier
-  // version of Node's, which they themselves can be switched to (READABLE_STREAM=disable).
+  // What winston has beside levels and transports: our log has a format and a sink of its own
+  // (src/serve/log.ts). Its streams are an earlier version of Node's, which they themselves can be
+  // switched to (READABLE_STREAM=disable).
   [/^readable-stream$/, `module.exports = require('node:stream')`],
   [/^readable-stream\/lib\/_stream_writable\.js$/, `module.exports = require('node:stream').Writable`],
   [/^@dabh\/diagnostics$/, 'module.exports = () => () => undefined'],
@@ -172,7 +174,10 @@ function packagesOf(files: readonly string[]): readonly string[] {
   return [...new Set(folders)].sort()
 }
 
-/** Calls of the log, at the place that the engine reports: that of the function's name. The last two are those of start/early-lines. */
+/**
+ * Calls of the log, at the place that the engine reports: that of the function's name. The last two
+ * are those of start/early-lines.
+ */
 const LOG_CALL = /(?<=\.)(?:info|verbose|warn|error|print|v)\(|\b(?:writeLine|writeEarlyLine)\(/g
 
 /** `daemon.js.lines`: the line of the sources of each call of the log. */
@@ -200,8 +205,9 @@ const isProgramFile = (path: string): boolean =>
 export const koffiBinary = (arch: string): string => `@koromix/koffi-linux-${arch}`
 
 /**
- * Copies koffi and its binary for this architecture, which the bundle does not include, into `node_modules` of a directory. Throws
- * when npm has not installed the binary (it is an optional dependency), unless its folder is given.
+ * Copies koffi and its binary for this architecture, which the bundle does not include, into
+ * `node_modules` of a directory. Throws when npm has not installed the binary (it is an optional
+ * dependency), unless its folder is given.
  */
 export function copyNative(directory: string, arch: string = process.arch, binaryFolder?: string): void {
   const binary = koffiBinary(arch)

@@ -1,6 +1,6 @@
 /**
- * The folder for kernels of tests and demo, which are fetched once and stored. It lies outside the checkout, so that `git
- * clean` and fresh clones do not delete it. Deleting it is always safe.
+ * The folder for kernels of tests and demo, which are fetched once and stored. It lies outside the
+ * checkout, so that `git clean` and fresh clones do not delete it. Deleting it is always safe.
  */
 import { accessSync, constants, existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statfsSync } from 'node:fs'
 import { homedir } from 'node:os'
@@ -10,7 +10,8 @@ import { Unmet } from './progress.mjs'
 /**
  * `KUBE_IPVS_CACHE`, or `~/.cache/kube-ipvs`. The folder may not exist yet.
  * @param {NodeJS.ProcessEnv} env
- * @throws {Unmet} when the variable names no absolute path, or a path that kernel command lines cannot carry
+ * @throws {Unmet} when the variable names no absolute path, or a path that kernel command lines
+ * cannot carry
  */
 export function cacheFolder(env) {
   const named = env.KUBE_IPVS_CACHE
@@ -26,8 +27,8 @@ export function cacheFolder(env) {
 const UNFINISHED = /^\.unfinished-(\d+)-/
 
 /**
- * Makes a folder inside the cache in which a file or folder is prepared and then renamed; removes such folders of processes that no
- * longer run.
+ * Makes a folder inside the cache in which a file or folder is prepared and then renamed; removes
+ * such folders of processes that no longer run.
  * @param {string} cache @param {number} neededMiB
  * @throws {Unmet} when the cache is read-only, no folder, or has less room than `neededMiB`
  */

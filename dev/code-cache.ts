@@ -8,8 +8,9 @@ import { setFlagsFromString } from 'node:v8'
 import { Script } from 'node:vm'
 
 /**
- * Writes the cache beside the script. V8 accepts it in a process with the same version and the same settings of V8 (but for those of sizes and
- * threads, see dev/node-flags.ts), for a script of the same length. The same script gives the same bytes.
+ * Writes the cache beside the script. V8 accepts it in a process with the same version and the same
+ * settings of V8 (but for those of sizes and threads, see dev/node-flags.ts), for a script of the
+ * same length. The same script gives the same bytes.
  */
 export function writeCodeCache(script: string): void {
   // The order of the names in the cache depends on the seed of V8's hash tables, which is random otherwise.

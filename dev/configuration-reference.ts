@@ -1,6 +1,6 @@
 /**
- * Makes docs/configuration.md of the table of configuration fields. The test test/config/reference.test.ts compares the file
- * with it, and rewrites it with `UPDATE_GOLDEN=1`.
+ * Makes docs/configuration.md of the table of configuration fields. The test
+ * test/config/reference.test.ts compares the file with it, and rewrites it with `UPDATE_GOLDEN=1`.
  */
 import { hasNoEffect } from '../src/config/changes.ts'
 import type { Consequence, Field, Kind, ProxyMode } from '../src/config/field.ts'

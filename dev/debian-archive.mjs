@@ -1,7 +1,8 @@
 /**
- * Packages of a Debian release other than the machine's own, from the machine's own mirror. apt does all of the work
- * with a source list, package lists and a cache of its own in a temporary folder: it checks the release's signature
- * with Debian's archive keys and the checksum of each package, and the machine's configuration is not changed.
+ * Packages of a Debian release other than the machine's own, from the machine's own mirror. apt
+ * does all of the work with a source list, package lists and a cache of its own in a temporary
+ * folder: it checks the release's signature with Debian's archive keys and the checksum of each
+ * package, and the machine's configuration is not changed.
  */
 import { existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -15,23 +16,30 @@ const DOWNLOAD_MS = 600_000
 
 /**
  * @typedef {object} Release
- * @property {(name: string) => Promise<string | undefined>} version version of a package; undefined when there is none
- * @property {(names: readonly string[], into: string) => Promise<void>} download downloads packages, `NAME` or `NAME=VERSION`
- * @property {(names: readonly string[], into: string) => Promise<void>} unpack downloads packages and unpacks them there
+ * @property {(name: string) => Promise<string | undefined>} version version of a package; undefined
+ * when there is none
+ * @property {(names: readonly string[], into: string) => Promise<void>} download downloads
+ * packages, `NAME` or `NAME=VERSION`
+ * @property {(names: readonly string[], into: string) => Promise<void>} unpack downloads packages
+ * and unpacks them there
  */
 
 /**
  * @typedef {object} ReleaseOptions
  * @property {string} [architecture] Debian's name of it, `arm64`; default this machine's
- * @property {readonly string[]} [mirrors] default those of this machine; an archive of the past may be named, whose lists have expired
- * @property {boolean} [security] whether the packages of the release's security repository count too; default false
+ * @property {readonly string[]} [mirrors] default those of this machine; an archive of the past may
+ * be named, whose lists have expired
+ * @property {boolean} [security] whether the packages of the release's security repository count
+ * too; default false
  * @property {string} [keyring] the file with the keys of the archive; default Debian's
- * @property {number} [timeoutSeconds] how long apt waits for a mirror that is silent, twice; default 20
+ * @property {number} [timeoutSeconds] how long apt waits for a mirror that is silent, twice;
+ * default 20
  */
 
 /**
  * Opens a release, such as `testing`: fetches and verifies its list of packages.
- * @param {string} release @param {string} folder an empty folder for apt's files @param {ReleaseOptions} [options]
+ * @param {string} release @param {string} folder an empty folder for apt's files @param
+ * {ReleaseOptions} [options]
  * @returns {Promise<Release>}
  * @throws {Unmet} when this is no Debian, no mirror answers, or the signature cannot be verified
  */
@@ -66,7 +74,10 @@ function isDebian() {
   }
 }
 
-/** URIs of the mirrors that serve this machine's own Debian release: those known to be Debian's, else all candidates. */
+/**
+ * URIs of the mirrors that serve this machine's own Debian release: those known to be Debian's,
+ * else all candidates.
+ */
 async function ownMirrors() {
   const format = '$(REPO_URI) $(RELEASE) $(ORIGIN) $(LABEL)'
   const { output } = await apt(['indextargets', '--no-release-info', '--format', format, 'Identifier: Packages'])
@@ -81,7 +92,10 @@ async function ownMirrors() {
 /** @param {string} root @returns {string | undefined} */
 const machineKeyring = (root) => KEYRINGS.map((path) => join(root, path)).find((path) => existsSync(path))
 
-/** The keyring of the newest debian-archive-keyring that the machine's own, verified release has. @param {string} folder */
+/**
+ * The keyring of the newest debian-archive-keyring that the machine's own, verified release has.
+ * @param {string} folder
+ */
 async function newestKeyring(folder) {
   const unpacked = join(folder, 'keyring')
   mkdirSync(unpacked, { recursive: true })
@@ -93,7 +107,10 @@ async function newestKeyring(folder) {
   return keyring
 }
 
-/** @param {ReleaseOptions & { mirror: string, release: string, folder: string, keyring: string | undefined }} options */
+/**
+ * @param {ReleaseOptions & { mirror: string, release: string, folder: string, keyring: string |
+ * undefined }} options
+ */
 async function update(options) {
   const { mirror, release, folder, keyring, security = false } = options
   for (const path of ['sources', 'lists/partial', 'cache/archives/partial'])
@@ -108,7 +125,10 @@ async function update(options) {
   return apt([...ownFiles(folder, options), '--error-on=any', 'update'], folder, UPDATE_MS)
 }
 
-/** Mirrors have Debian's security repository beside the releases: `debian` and `debian-security`. @param {string} mirror */
+/**
+ * Mirrors have Debian's security repository beside the releases: `debian` and `debian-security`.
+ * @param {string} mirror
+ */
 const securityMirror = (mirror) => mirror.replace(/\/debian(?=\/|$)/, '/debian-security')
 
 /** @param {string} folder @param {readonly string[]} files apt's options for its files @returns {Release} */
@@ -142,7 +162,10 @@ async function unpackAll(downloads, into) {
   }
 }
 
-/** apt's options for separate files; the machine's options for the network (proxies, credentials) stay in force. @param {string} folder @param {ReleaseOptions} options */
+/**
+ * apt's options for separate files; the machine's options for the network (proxies, credentials)
+ * stay in force. @param {string} folder @param {ReleaseOptions} options
+ */
 function ownFiles(folder, { architecture, mirrors, timeoutSeconds }) {
   return Object.entries({
     ...(timeoutSeconds === undefined ? {} : { 'Acquire::http::Timeout': timeoutSeconds }),

@@ -1,6 +1,6 @@
 /**
- * `npm start`: runs the demo's session on the chosen kernel and prints its output. With `--output json` stdout gets only the
- * session's JSON object.
+ * `npm start`: runs the demo's session on the chosen kernel and prints its output. With
+ * `--output json` stdout gets only the session's JSON object.
  */
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'

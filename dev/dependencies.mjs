@@ -1,6 +1,6 @@
 /**
- * Installs what package-lock.json names into node_modules, without running install scripts. It compares npm's own record in
- * node_modules, so a folder that was installed by hand counts as well.
+ * Installs what package-lock.json names into node_modules, without running install scripts. It
+ * compares npm's own record in node_modules, so a folder that was installed by hand counts as well.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -12,8 +12,9 @@ export async function ensureDependencies() {
   const startedAt = Date.now()
   say('Installing npm dependencies (npm ci, install scripts blocked) ...')
   let installed = await npm('ci')
-  // npm 11 refuses a lock file that lacks optional packages of other platforms, as one made with a mirror without them does.
-  // `npm install` accepts it; the check below makes sure that only packages of the lock file were installed.
+  // npm 11 refuses a lock file that lacks optional packages of other platforms, as one made with a
+  // mirror without them does. `npm install` accepts it; the check below makes sure that only
+  // packages of the lock file were installed.
   if (installed.code !== 0 && installed.output.includes('EUSAGE')) installed = await npm('install', '--no-save')
   if (installed.code !== 0)
     throw new Unmet(`npm failed with exit code ${installed.code}:\n${tail(installed.output, 40)}`)
@@ -48,7 +49,8 @@ function differencesFromLock() {
 }
 
 /**
- * Runs the npm that started this program, or the one in PATH; never on the Node in node_modules, which npm may delete.
+ * Runs the npm that started this program, or the one in PATH; never on the Node in node_modules,
+ * which npm may delete.
  * @param {string[]} command
  */
 function npm(...command) {

@@ -1,7 +1,8 @@
 /**
- * Compares src/config/known-gates.ts with the feature gates that kube-proxy of a release registers, for docs/dev/next-minor.md:
- * `node dev/kubernetes-gates.ts 1.38.1` reads the Go modules k8s.io/kubernetes@v1.38.1 and its staging modules v0.38.1, which
- * `go mod download` has fetched, and prints a line for each gate whose stage, default, lock or needs differ.
+ * Compares src/config/known-gates.ts with the feature gates that kube-proxy of a release registers,
+ * for docs/dev/next-minor.md: `node dev/kubernetes-gates.ts 1.38.1` reads the Go modules
+ * k8s.io/kubernetes@v1.38.1 and its staging modules v0.38.1, which `go mod download` has fetched,
+ * and prints a line for each gate whose stage, default, lock or needs differ.
  * @impure
  */
 import { execFileSync } from 'node:child_process'

@@ -1,6 +1,7 @@
 /**
- * Makes the manual pages of docs/man from the tables that `--help` prints. The test test/cli/man-pages.test.ts compares the files with
- * it, and rewrites them with `UPDATE_GOLDEN=1`. The macros are those of man(7), which every reader of manual pages knows.
+ * Makes the manual pages of docs/man from the tables that `--help` prints. The test
+ * test/cli/man-pages.test.ts compares the files with it, and rewrites them with `UPDATE_GOLDEN=1`.
+ * The macros are those of man(7), which every reader of manual pages knows.
  */
 import { COMMAND_HELP } from '../src/cli/command-help.ts'
 import { programOf } from '../src/start/command-line.ts'

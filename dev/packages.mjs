@@ -1,6 +1,6 @@
 /**
- * Installs missing programs from Debian packages if this user is root, and prints the command otherwise. It searches for
- * files, so a program from another source counts as well.
+ * Installs missing programs from Debian packages if this user is root, and prints the command
+ * otherwise. It searches for files, so a program from another source counts as well.
  */
 import { accessSync, constants } from 'node:fs'
 import { join } from 'node:path'

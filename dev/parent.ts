@@ -1,6 +1,6 @@
 /**
- * Ends this program when the bootstrap that started it has ended: npm kills only its direct child. It polls, because nothing
- * else detects that without a native call, so it may take a second.
+ * Ends this program when the bootstrap that started it has ended: npm kills only its direct child.
+ * It polls, because nothing else detects that without a native call, so it may take a second.
  */
 
 const intervalMs = 1000

@@ -1,4 +1,7 @@
-/** What the parts of the bootstrap share: the project's folder, progress on stderr, and running a program to its end. */
+/**
+ * What the parts of the bootstrap share: the project's folder, progress on stderr, and running a
+ * program to its end.
+ */
 import { spawn } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 
@@ -16,15 +19,20 @@ export function say(text) {
 const running = new Set()
 let isStopped = false
 
-/** Ends the programs that `finish` runs, and lets it start no others: this process was told to end, and cleans up first. */
+/**
+ * Ends the programs that `finish` runs, and lets it start no others: this process was told to end,
+ * and cleans up first.
+ */
 export function stopPrograms() {
   isStopped = true
   for (const child of running) child.kill()
 }
 
 /**
- * Runs a program to its end and returns its exit code and what it printed (stdout and stderr in order).
- * @param {string} program @param {string[]} args @param {{ env?: NodeJS.ProcessEnv, cwd?: string, timeoutMs?: number }} [options]
+ * Runs a program to its end and returns its exit code and what it printed (stdout and stderr in
+ * order).
+ * @param {string} program @param {string[]} args @param {{ env?: NodeJS.ProcessEnv, cwd?: string,
+ * timeoutMs?: number }} [options]
  * @returns {Promise<{ code: number, output: string }>}
  */
 export function finish(program, args, { env = process.env, cwd, timeoutMs = 600_000 } = {}) {

@@ -1,6 +1,7 @@
 /**
- * `npm run release`: checks that this commit may be released, runs what must pass, and writes image, chart, SBOMs, provenance and checksums into
- * a folder. It pushes nothing; its last lines say what to push where.
+ * `npm run release`: checks that this commit may be released, runs what must pass, and writes
+ * image, chart, SBOMs, provenance and checksums into a folder. It pushes nothing; its last lines
+ * say what to push where.
  */
 import { createHash } from 'node:crypto'
 import {

@@ -1,7 +1,8 @@
 /**
- * `npm test`: unit, property and watch tests on this machine, the kernel tests on a kernel with IPVS, and one sum; with --all, as in CI, also every
- * scheduler and what was recorded of kube-proxy. The last line is `N passed, M failed, K skipped`, and the exit code is 0 only if something
- * passed and nothing failed; a kernel that does not start is a failure.
+ * `npm test`: unit, property and watch tests on this machine, the kernel tests on a kernel with
+ * IPVS, and one sum; with --all, as in CI, also every scheduler and what was recorded of
+ * kube-proxy. The last line is `N passed, M failed, K skipped`, and the exit code is 0 only if
+ * something passed and nothing failed; a kernel that does not start is a failure.
  */
 import { existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
@@ -111,8 +112,9 @@ for (const line of [...formatLeftOut(leftOut), ...steadiness, ...formatTotals(to
 process.exitCode = totals.failed === 0 && totals.passed > 0 ? 0 : 1
 
 /**
- * A machine that is busy with other work makes a test miss its deadline now and then, and some tests are not steady. A few files that failed
- * therefore run once more, without the others beside them; unsteady.ts says which of the two results counts. Returns lines for the end of the run.
+ * A machine that is busy with other work makes a test miss its deadline now and then, and some
+ * tests are not steady. A few files that failed therefore run once more, without the others beside
+ * them; unsteady.ts says which of the two results counts. Returns lines for the end of the run.
  */
 async function judgeFailures(): Promise<readonly string[]> {
   const known = readKnownUnsteady()
@@ -231,7 +233,10 @@ function usesImage(file: string): boolean {
   return file.endsWith('.test.ts') && /\bneeds\([^)]*'image'/.test(readFileSync(join(project, file), 'utf8'))
 }
 
-/** Assembles the image, which a guest could not: it has no network. Undefined, with a printed reason, where this machine cannot. */
+/**
+ * Assembles the image, which a guest could not: it has no network. Undefined, with a printed
+ * reason, where this machine cannot.
+ */
 async function imageRoot(folder: string): Promise<string | undefined> {
   try {
     await assemble({ arch: architectureOf(process.arch), into: folder, env: process.env, epochSeconds: 0 })

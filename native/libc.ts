@@ -1,8 +1,9 @@
 /**
- * The C library through koffi, bound when the first call needs it. Only this folder calls it, because Node has no such calls.
- * `errno()` is the thread's errno at the moment of the call, which koffi does not save, so it must follow directly after the call that
- * failed. If the engine makes a failing call in between, the error has a wrong name. This does no harm: what was sent counts as failed
- * and is read again, as after any other error.
+ * The C library through koffi, bound when the first call needs it. Only this folder calls it,
+ * because Node has no such calls. `errno()` is the thread's errno at the moment of the call, which
+ * koffi does not save, so it must follow directly after the call that failed. If the engine makes a
+ * failing call in between, the error has a wrong name. This does no harm: what was sent counts as
+ * failed and is read again, as after any other error.
  */
 import { createRequire } from 'node:module'
 import { endianness } from 'node:os'

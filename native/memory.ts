@@ -1,12 +1,16 @@
 /**
- * Gives memory of this process back to the kernel: the code of Node that only a start runs, which the kernel can read again from its files and
- * which is half of the resident memory, and what the C library keeps after it was freed. madvise(2) and malloc_trim(3) through koffi,
- * because Node has no such calls.
+ * Gives memory of this process back to the kernel: the code of Node that only a start runs, which
+ * the kernel can read again from its files and which is half of the resident memory, and what the C
+ * library keeps after it was freed. madvise(2) and malloc_trim(3) through koffi, because Node has
+ * no such calls.
  */
 import { readFileSync } from 'node:fs'
 import { loadLibrary } from './libc.ts'
 
-/** MADV_DONTNEED of linux/mman.h: the pages of a private mapping of a file are read from the file at the next access. */
+/**
+ * MADV_DONTNEED of linux/mman.h: the pages of a private mapping of a file are read from the file at
+ * the next access.
+ */
 const MADV_DONTNEED = 4
 /** Smaller mappings are not worth a call, in KiB. */
 const SMALLEST_KIB = 512
@@ -20,8 +24,8 @@ export interface Mapping {
 }
 
 /**
- * Mappings whose resident pages are exactly those of a file: nothing may write to them, and no page was ever changed
- * (relocations are changed pages). Pure.
+ * Mappings whose resident pages are exactly those of a file: nothing may write to them, and no page
+ * was ever changed (relocations are changed pages). Pure.
  * @param smaps the text of /proc/PID/smaps
  */
 export function unchangedMappings(smaps: string): readonly Mapping[] {
@@ -36,8 +40,9 @@ export function unchangedMappings(smaps: string): readonly Mapping[] {
 }
 
 /**
- * Returns how much was given back, in KiB. The pages stay in the page cache, where the kernel may drop them when memory is short;
- * what is used again comes back page by page. Throws `native-unavailable`, or when /proc cannot be read.
+ * Returns how much was given back, in KiB. The pages stay in the page cache, where the kernel may
+ * drop them when memory is short; what is used again comes back page by page. Throws
+ * `native-unavailable`, or when /proc cannot be read.
  */
 export function releaseFilePages(): number {
   const madvise: (address: bigint, length: bigint, advice: number) => number = loadLibrary().func(
@@ -50,8 +55,9 @@ export function releaseFilePages(): number {
 }
 
 /**
- * Returns to the kernel what the C library keeps for later allocations: 4 MiB after most starts, 25 to 35 MiB after about one in five. Does nothing
- * where the C library has no malloc_trim, as musl. Throws `native-unavailable`.
+ * Returns to the kernel what the C library keeps for later allocations: 4 MiB after most starts, 25
+ * to 35 MiB after about one in five. Does nothing where the C library has no malloc_trim, as musl.
+ * Throws `native-unavailable`.
  */
 export function releaseFreedMemory(): void {
   const library = loadLibrary()

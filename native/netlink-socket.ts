@@ -43,8 +43,8 @@ export interface NetlinkSocketOptions {
 }
 
 /**
- * An AF_NETLINK socket. After an overrun libuv stops polling the descriptor (POLLERR), so the poll handle must be stopped and
- * started again, or the socket stays silent.
+ * An AF_NETLINK socket. After an overrun libuv stops polling the descriptor (POLLERR), so the poll
+ * handle must be stopped and started again, or the socket stays silent.
  */
 export class NetlinkSocket implements Transport {
   readonly fd: number
@@ -191,8 +191,9 @@ export class NetlinkSocket implements Transport {
 }
 
 /**
- * A program (array of struct sock_filter) that drops messages with one of these nlmsg_pid and passes all others.
- * BPF loads are big endian while nlmsg_pid is little endian, hence the swapped constants.
+ * A program (array of struct sock_filter) that drops messages with one of these nlmsg_pid and
+ * passes all others. BPF loads are big endian while nlmsg_pid is little endian, hence the swapped
+ * constants.
  */
 export function ignoreFilter(portIds: readonly number[]): Uint8Array {
   const BPF_LD_W_ABS = 0x20

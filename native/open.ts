@@ -1,6 +1,6 @@
 /**
- * Connections and subscriptions on real sockets; only composition calls these functions. Requests and announcements never share a
- * socket: an overrun of one must not lose the other's replies.
+ * Connections and subscriptions on real sockets; only composition calls these functions. Requests
+ * and announcements never share a socket: an overrun of one must not lose the other's replies.
  */
 import type { AnnouncementReader } from '../src/netlink/announcements.ts'
 import { NetlinkConnection } from '../src/netlink/connection.ts'
@@ -22,7 +22,10 @@ export function openNetlinkConnection(
   )
 }
 
-/** A connection to the parts of netfilter (nfnetlink). Throws KernelError EPROTONOSUPPORT when the kernel has no nfnetlink. */
+/**
+ * A connection to the parts of netfilter (nfnetlink). Throws KernelError EPROTONOSUPPORT when the
+ * kernel has no nfnetlink.
+ */
 export function openNetfilter(options: { readonly timeoutMs?: number } = {}): NetlinkConnection {
   return openNetlinkConnection(NETLINK_NETFILTER, options)
 }
@@ -58,8 +61,9 @@ export interface RtnetlinkSubscription {
   /** RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR … */
   readonly groups: readonly number[]
   /**
-   * Port ids of sockets whose changes are not reported. The kernel names the sender for links and IPv4 addresses, but not (port
-   * id 0) for IPv6 addresses and for the routes that it adds with an address.
+   * Port ids of sockets whose changes are not reported. The kernel names the sender for links and
+   * IPv4 addresses, but not (port id 0) for IPv6 addresses and for the routes that it adds with an
+   * address.
    */
   readonly ignorePortIds?: readonly number[]
   /** Receive queue of the kernel in bytes, default 8 MiB. */
@@ -77,8 +81,8 @@ export function openRtnetlinkEvents(
 }
 
 /**
- * A socket for announcements of a netlink family (NETLINK_NETFILTER with NFNLGRP_NFTABLES …). The caller starts to read it and
- * closes it.
+ * A socket for announcements of a netlink family (NETLINK_NETFILTER with NFNLGRP_NFTABLES …). The
+ * caller starts to read it and closes it.
  */
 export function openNetlinkGroups(protocol: number, groups: readonly number[]): Transport {
   return NetlinkSocket.open(protocol, { groups })

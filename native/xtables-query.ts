@@ -1,7 +1,8 @@
 /**
- * Asks the legacy back end of iptables (ip_tables, ip6_tables) whether it has a match or target, as iptables-legacy does:
- * getsockopt IPT_SO_GET_REVISION_* on any socket of the family. The kernel loads the extension's module if it can.
- * No other option of this family may be read, because reading a table creates it.
+ * Asks the legacy back end of iptables (ip_tables, ip6_tables) whether it has a match or target, as
+ * iptables-legacy does: getsockopt IPT_SO_GET_REVISION_* on any socket of the family. The kernel
+ * loads the extension's module if it can. No other option of this family may be read, because
+ * reading a table creates it.
  */
 import { KernelError } from '../src/netlink/errors.ts'
 import { FAMILY_NUMBER, type IpFamily } from '../src/values/protocol.ts'

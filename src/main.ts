@@ -1,6 +1,6 @@
 /**
- * Process entry: reads the command line, runs the daemon or a tool, and sets the exit code. Each of the two is loaded only when it runs, and is
- * a bundle of its own in the image (dev/bundle.ts).
+ * Process entry: reads the command line, runs the daemon or a tool, and sets the exit code. Each of
+ * the two is loaded only when it runs, and is a bundle of its own in the image (dev/bundle.ts).
  */
 import { isDaemon, parseCommandLine } from './start/command-line.ts'
 import { outputWritten } from './start/output.ts'

@@ -1,6 +1,6 @@
 /**
- * Who may do what, by rules of RBAC, for the API server of the tests: the rules of a chart are proven by a server that refuses
- * everything else, with the answer of a real one.
+ * Who may do what, by rules of RBAC, for the API server of the tests: the rules of a chart are
+ * proven by a server that refuses everything else, with the answer of a real one.
  */
 
 /** rbac.authorization.k8s.io/v1 PolicyRule without nonResourceURLs. */
@@ -69,7 +69,10 @@ export class Authorizer {
   /** The requests that the rules did not allow. */
   readonly refused: RequestedAction[] = []
 
-  /** The message of the 403 for a request; undefined when it is allowed. URLs that name no resource are always allowed. */
+  /**
+   * The message of the 403 for a request; undefined when it is allowed. URLs that name no resource
+   * are always allowed.
+   */
   refusalOf(method: string, url: URL): string | undefined {
     const action = actionOf(method, url)
     if (action === undefined) return undefined

@@ -1,6 +1,7 @@
 /**
- * Events in the API server of tests and bench: created and patched as a real one does, and stored as they were sent. A real
- * server accepts more encodings and checks more; whatever this one refuses, a real one refuses too.
+ * Events in the API server of tests and bench: created and patched as a real one does, and stored
+ * as they were sent. A real server accepts more encodings and checks more; whatever this one
+ * refuses, a real one refuses too.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 

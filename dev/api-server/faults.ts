@@ -1,6 +1,6 @@
 /**
- * Faults that a test injects into requests to the API server. The first request that a fault fits consumes it; `times` makes
- * it fit more of them.
+ * Faults that a test injects into requests to the API server. The first request that a fault fits
+ * consumes it; `times` makes it fit more of them.
  */
 import type { ServerResponse } from 'node:http'
 import { breakOff, isGone } from './listener.ts'

@@ -1,6 +1,6 @@
 /**
- * Objects for the bench and for tests, of the size of real ones: with annotations and managedFields. No address repeats, because
- * Services would compete for it.
+ * Objects for the bench and for tests, of the size of real ones: with annotations and
+ * managedFields. No address repeats, because Services would compete for it.
  */
 import type { Json } from './store.ts'
 

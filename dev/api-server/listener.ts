@@ -1,6 +1,7 @@
 /**
- * The sockets of the API server: HTTP/2 and HTTP/1.1 at one port, as a real one has with TLS. Without TLS, where a real one no longer listens,
- * the first bytes of a connection tell which of the two it is.
+ * The sockets of the API server: HTTP/2 and HTTP/1.1 at one port, as a real one has with TLS.
+ * Without TLS, where a real one no longer listens, the first bytes of a connection tell which of
+ * the two it is.
  */
 import { createServer as createHttp, type IncomingMessage, type ServerResponse } from 'node:http'
 import { constants, createSecureServer, createServer as createHttp2, type Http2ServerResponse } from 'node:http2'

@@ -1,8 +1,8 @@
 /**
- * The API's messages as Kubernetes 1.36 writes them in protobuf: every field of the objects that this API server has, not
- * only those that the program reads, and written down independently of the program's own numbers, from the same
- * generated.proto files. Gogo's encoder omits an absent field only if it is a pointer or a list in Go; it writes every other
- * field.
+ * The API's messages as Kubernetes 1.36 writes them in protobuf: every field of the objects that
+ * this API server has, not only those that the program reads, and written down independently of the
+ * program's own numbers, from the same generated.proto files. Gogo's encoder omits an absent field
+ * only if it is a pointer or a list in Go; it writes every other field.
  */
 
 /** `field number type`; `*` marks a list, `?` a field that is omitted when absent. */

@@ -1,7 +1,7 @@
 /**
- * Encodes objects of the API in protobuf, byte for byte as a real API server does. It writes from the end to the beginning,
- * so that the length of a message is known when it is needed. A value of the wrong type (some tests have such) is omitted,
- * because protobuf cannot express it.
+ * Encodes objects of the API in protobuf, byte for byte as a real API server does. It writes from
+ * the end to the beginning, so that the length of a message is known when it is needed. A value of
+ * the wrong type (some tests have such) is omitted, because protobuf cannot express it.
  */
 import { type FieldText, MESSAGES } from './messages.ts'
 import { asObject } from './store.ts'

@@ -1,7 +1,7 @@
 /**
- * A small API server for tests and bench, over real HTTP or HTTPS on loopback: list, watch and streaming list of Services,
- * EndpointSlices and Nodes, writing of Events, and faults on request. It answers as a recorded kube-apiserver 1.36 does;
- * where it is simpler, a comment says so.
+ * A small API server for tests and bench, over real HTTP or HTTPS on loopback: list, watch and
+ * streaming list of Services, EndpointSlices and Nodes, writing of Events, and faults on request.
+ * It answers as a recorded kube-apiserver 1.36 does; where it is simpler, a comment says so.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo, Server, Socket } from 'node:net'
@@ -50,8 +50,8 @@ export interface SeenRequest {
 }
 
 /**
- * How a server answers `sendInitialEvents`: correctly, by ignoring it (older than 1.27), with 422 (gate off), or with an error in
- * the stream (its etcd is too old).
+ * How a server answers `sendInitialEvents`: correctly, by ignoring it (older than 1.27), with 422
+ * (gate off), or with an error in the stream (its etcd is too old).
  */
 export type StreamingList = 'works' | 'ignored' | 'forbidden' | 'storage'
 

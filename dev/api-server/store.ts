@@ -1,6 +1,6 @@
 /**
- * The objects of the API server: versions, history, selectors. A watch gets an object that stops matching its selector as
- * DELETED, and one that starts to match as ADDED.
+ * The objects of the API server: versions, history, selectors. A watch gets an object that stops
+ * matching its selector as DELETED, and one that starts to match as ADDED.
  */
 import type { ObjectKind } from '../../src/service/objects.ts'
 

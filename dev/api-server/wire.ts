@@ -1,7 +1,7 @@
 /**
- * The two encodings in which the API server answers, as a real one does: JSON with a line for each event, protobuf with a
- * frame for each. Each version of an object is encoded once: encoding it for each watch would make the server the slow part
- * of a measurement.
+ * The two encodings in which the API server answers, as a real one does: JSON with a line for each
+ * event, protobuf with a frame for each. Each version of an object is encoded once: encoding it for
+ * each watch would make the server the slow part of a measurement.
  */
 import { encodeEnvelope, encodeEventFrame, encodeList, encodeMessage, frameOf } from './protobuf.ts'
 import type { Sendable } from './store.ts'

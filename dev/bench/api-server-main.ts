@@ -1,6 +1,7 @@
 /**
- * The API server in a process of its own, with the objects of a bench: `api-server-process.ts` forks it, and sends one `Question` after the
- * other. The first answer, without a question, is its URL. It listens on loopback only and has no access control.
+ * The API server in a process of its own, with the objects of a bench: `api-server-process.ts`
+ * forks it, and sends one `Question` after the other. The first answer, without a question, is its
+ * URL. It listens on loopback only and has no access control.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { endpointAddress, makeNode, makeService, makeSlice } from '../api-server/generate.ts'
@@ -14,7 +15,10 @@ export interface Objects {
   readonly node: string
 }
 
-/** `change`: replaces one endpoint of a Service. `burst`: replaces every endpoint of so many percent of the Services. */
+/**
+ * `change`: replaces one endpoint of a Service. `burst`: replaces every endpoint of so many percent
+ * of the Services.
+ */
 export type Question = { readonly change: number } | { readonly burst: number } | 'bytes'
 
 export interface Answer {
@@ -61,9 +65,10 @@ function changeEndpoint(service: number): readonly string[] {
 const ENCODED_AT_ONCE = 25
 
 /**
- * Replaces every endpoint of each Service that so many percent reach; the returned time is when watches get all events at once. They are
- * encoded before, and with pauses, because the measured program may share its processor with this server, which a real API server does not.
- * Meanwhile watches get no other events either.
+ * Replaces every endpoint of each Service that so many percent reach; the returned time is when
+ * watches get all events at once. They are encoded before, and with pauses, because the measured
+ * program may share its processor with this server, which a real API server does not. Meanwhile
+ * watches get no other events either.
  */
 async function replacePercent(percent: number): Promise<number> {
   const ofGeneration = ++generation

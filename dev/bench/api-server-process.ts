@@ -1,6 +1,7 @@
 /**
- * The API server in a process of its own (`api-server-main.ts`), and the changes that the bench makes through it. This file
- * computes addresses as that process does, from the number of changes so far, so only this class may change anything in it.
+ * The API server in a process of its own (`api-server-main.ts`), and the changes that the bench
+ * makes through it. This file computes addresses as that process does, from the number of changes
+ * so far, so only this class may change anything in it.
  */
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,6 +1,7 @@
 /**
- * A whole run of the bench: the boots of all sizes, programs and repetitions one after the other, and their results. The
- * programs take turns, so that a machine that is slow for a while slows all of them down.
+ * A whole run of the bench: the boots of all sizes, programs and repetitions one after the other,
+ * and their results. The programs take turns, so that a machine that is slow for a while slows all
+ * of them down.
  */
 import { loadavg } from 'node:os'
 import { medianCalibration } from './calibration.ts'
@@ -18,15 +19,16 @@ import { reasonsAgainst } from './trust.ts'
 
 const FLOOR_TIMEOUT_MS = 300_000
 /**
- * Up to this many Services a cold start and a floor are short, so that a single wait in the kernel changes them, and both are measured
- * more often: cold starts in fresh boots, floors in separate network namespaces of one boot.
+ * Up to this many Services a cold start and a floor are short, so that a single wait in the kernel
+ * changes them, and both are measured more often: cold starts in fresh boots, floors in separate
+ * network namespaces of one boot.
  */
 const SHORT_SERVICES = 2_000
 const COLD_STARTS_A_REPEAT = 3
 const FLOORS_IN_A_BOOT = 5
 /**
- * The pause between two changes. In iptables mode it is longer than minSyncPeriod (1 s), so that no change waits for it: otherwise the times of all
- * programs would be that period.
+ * The pause between two changes. In iptables mode it is longer than minSyncPeriod (1 s), so that no
+ * change waits for it: otherwise the times of all programs would be that period.
  */
 const BETWEEN_CHANGES_MS: Readonly<Record<Mode, number>> = { ipvs: 20, iptables: 1_200 }
 /** kube-proxy processes all Services for each change. */

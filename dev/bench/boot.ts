@@ -1,9 +1,10 @@
 /**
- * Runs each command of the bench in a freshly booted kernel, because deleted destinations slow a kernel down for two minutes.
- * A boot runs on one processor of this machine, and its guest has one processor. A system call of user-mode Linux switches
- * between two threads of this machine: on two processors it costs as much as waking the other processor, and so does every
- * wake-up between the program, the API server and the bench. On one processor these are context switches, whose cost does not
- * vary between runs. With root's rights the guest also has priority over other work.
+ * Runs each command of the bench in a freshly booted kernel, because deleted destinations slow a
+ * kernel down for two minutes. A boot runs on one processor of this machine, and its guest has one
+ * processor. A system call of user-mode Linux switches between two threads of this machine: on two
+ * processors it costs as much as waking the other processor, and so does every wake-up between the
+ * program, the API server and the bench. On one processor these are context switches, whose cost
+ * does not vary between runs. With root's rights the guest also has priority over other work.
  */
 import { type Disturbance, disturbanceBetween, look } from './machine.ts'
 import { type KernelChoice, withMemory } from '../kernel/choice.ts'
@@ -26,8 +27,9 @@ export interface Boot {
 }
 
 /**
- * While a program listens to announcements of nf_tables, the kernel keeps a page and more for each rule of a restore until its end:
- * 1 GiB and more at 10,000 Services with 5 endpoints in iptables mode, beside the programs.
+ * While a program listens to announcements of nf_tables, the kernel keeps a page and more for each
+ * rule of a restore until its end: 1 GiB and more at 10,000 Services with 5 endpoints in iptables
+ * mode, beside the programs.
  */
 const MEMORY_MIB: readonly (readonly [moreThan: number, memoryMiB: number])[] = [
   [20_000, 12_288],

@@ -1,6 +1,7 @@
 /**
- * What basic operations cost in the kernel of a boot: without it, times of two machines cannot be compared. This file prints the calibration
- * when it is run, which every boot does before its measurement.
+ * What basic operations cost in the kernel of a boot: without it, times of two machines cannot be
+ * compared. This file prints the calibration when it is run, which every boot does before its
+ * measurement.
  */
 import { type Calibration as KernelCalibration, calibrate } from '../kernel/calibrate.ts'
 import { percentile } from './statistics.ts'

@@ -40,7 +40,10 @@ export function commandOf(
   return [process.execPath, ...NODE_FLAGS, ...(watched ? ['--require', SUBSCRIBER] : []), command, '--config', config]
 }
 
-/** Writes kubeconfig and configuration, the same for every program. @param more fields beside those that every program needs */
+/**
+ * Writes kubeconfig and configuration, the same for every program. @param more fields beside those
+ * that every program needs
+ */
 export function writeConfiguration(folder: string, mode: Mode, url: string, more: object = {}): ConfigurationPaths {
   const paths = { kubeconfig: join(folder, 'kubeconfig'), config: join(folder, 'config.yaml') }
   const kubeconfig = {

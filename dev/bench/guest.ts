@@ -1,7 +1,8 @@
 /**
- * The part of the bench that runs in the measured kernel: the API server, the program that is measured, and this process, which observes
- * them. Prints one line of JSON (Outcome) on stdout. All files that are written are in memory of the guest: its other files are the
- * host's, and a log line that waits for the host's disk would show in every time.
+ * The part of the bench that runs in the measured kernel: the API server, the program that is
+ * measured, and this process, which observes them. Prints one line of JSON (Outcome) on stdout. All
+ * files that are written are in memory of the guest: its other files are the host's, and a log line
+ * that waits for the host's disk would show in every time.
  */
 import { mkdtempSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,6 +1,7 @@
 /**
- * The part of `npm run bench -- --handover` that runs in the guest: established and new connections through one ClusterIP while one
- * proxy follows another, or the mode changes. Prints one line of JSON (HandoverMeasured).
+ * The part of `npm run bench -- --handover` that runs in the guest: established and new connections
+ * through one ClusterIP while one proxy follows another, or the mode changes. Prints one line of
+ * JSON (HandoverMeasured).
  */
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, writeFileSync } from 'node:fs'
@@ -131,7 +132,10 @@ class HandoverNode {
     }
   }
 
-  /** The same for iptables mode in either back end of iptables: a kernel with IPVS as a module may have no nf_tables. */
+  /**
+   * The same for iptables mode in either back end of iptables: a kernel with IPVS as a module may
+   * have no nf_tables.
+   */
   async servesWithRules({ program }: RunningProxy): Promise<void> {
     const endMs = monotonicMs() + COMPLETE_MS
     const chains = (): number =>
@@ -147,7 +151,10 @@ class HandoverNode {
   }
 }
 
-/** What runs before the traffic, and what happens during it. Resolves to the program that runs at the end, and to its operations. */
+/**
+ * What runs before the traffic, and what happens during it. Resolves to the program that runs at
+ * the end, and to its operations.
+ */
 interface Steps {
   /** Default: kube-ipvs in the mode of the task. */
   prepare?(node: HandoverNode): Promise<RunningProxy>

@@ -4,7 +4,10 @@ import { alignColumns } from './report.ts'
 import type { Mode } from './result.ts'
 import type { HeldReport, RateReport } from './traffic-client.ts'
 
-/** In the order in which they are measured. `kill`: SIGKILL and start; `switch`: to the other mode and back in one process. */
+/**
+ * In the order in which they are measured. `kill`: SIGKILL and start; `switch`: to the other mode
+ * and back in one process.
+ */
 export const HANDOVER_EVENTS = [
   'adopt',
   'restart',
@@ -20,7 +23,10 @@ export type HandoverEvent = (typeof HANDOVER_EVENTS)[number]
 export interface HandoverMeasured {
   /** From the first step of the event to the end of the last one, traffic between two steps included. */
   readonly eventMs: number
-  /** Operations of the new program on the kernel's tables until its first pass had ended; null for a change of the mode. */
+  /**
+   * Operations of the new program on the kernel's tables until its first pass had ended; null for a
+   * change of the mode.
+   */
   readonly operations: number | null
   readonly held: HeldReport
   readonly made: RateReport

@@ -1,6 +1,6 @@
 /**
- * `npm run bench -- --handover`: established and new connections through one ClusterIP while one proxy follows another and while the
- * mode changes, each event in a fresh boot.
+ * `npm run bench -- --handover`: established and new connections through one ClusterIP while one
+ * proxy follows another and while the mode changes, each event in a fresh boot.
  */
 import { join, resolve } from 'node:path'
 import { kernelWithModules } from '../kernel/choice.ts'

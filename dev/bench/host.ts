@@ -1,6 +1,6 @@
 /**
- * What every measurement has on this machine: the bundle, compiled programs, one processor, and fresh boots in which a task is measured. Each boot
- * is calibrated, and what disturbed it is kept.
+ * What every measurement has on this machine: the bundle, compiled programs, one processor, and
+ * fresh boots in which a task is measured. Each boot is calibrated, and what disturbed it is kept.
  */
 import { join, resolve } from 'node:path'
 import { bundle } from '../bundle.ts'
@@ -13,7 +13,10 @@ import type { Subject } from './result.ts'
 import type { GuestTask, Outcome } from './task.ts'
 
 export const ROOT = join(import.meta.dirname, '../..')
-/** What a boot takes beside the phases: the kernel, the API server with its objects, reading the table, pauses, traffic. */
+/**
+ * What a boot takes beside the phases: the kernel, the API server with its objects, reading the
+ * table, pauses, traffic.
+ */
 const BESIDE_MS = 900_000
 const BESIDE_A_SERVICE_MS = 10
 

@@ -1,6 +1,6 @@
 /**
- * The part of `npm run bench -- --hostile` that runs in the guest: the API server with the hostile objects, the program, and the observer
- * of its table. Prints one line of JSON.
+ * The part of `npm run bench -- --hostile` that runs in the guest: the API server with the hostile
+ * objects, the program, and the observer of its table. Prints one line of JSON.
  */
 import { execFileSync } from 'node:child_process'
 import { mkdtempSync, readFileSync } from 'node:fs'

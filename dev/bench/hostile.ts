@@ -1,7 +1,8 @@
 /**
- * `npm run bench -- --hostile`: how long one ordinary change takes to reach the kernel beside objects with which a tenant
- * could try to stall a node: a Service of 1,000 externalIPs x 200 ports, 10,000 claims that lose, 10,000 virtual servers
- * whose endpoint the kernel refuses. Measured while these objects rest, then while the large Service changes all the time.
+ * `npm run bench -- --hostile`: how long one ordinary change takes to reach the kernel beside
+ * objects with which a tenant could try to stall a node: a Service of 1,000 externalIPs x 200
+ * ports, 10,000 claims that lose, 10,000 virtual servers whose endpoint the kernel refuses.
+ * Measured while these objects rest, then while the large Service changes all the time.
  */
 import { join } from 'node:path'
 import { bundle } from '../bundle.ts'

@@ -1,7 +1,8 @@
 /**
- * Reads what iptables mode writes: the chains of each Service port in the table nat. Both programs name chains by Service port and
- * endpoint, so the names in a chain's rules show where it leads. One chain is read at a time, which costs the same whatever else there
- * is; iptables-save would read everything.
+ * Reads what iptables mode writes: the chains of each Service port in the table nat. Both programs
+ * name chains by Service port and endpoint, so the names in a chain's rules show where it leads.
+ * One chain is read at a time, which costs the same whatever else there is; iptables-save would
+ * read everything.
  */
 import { openNetfilter } from '../../native/open.ts'
 import { encodeListRules } from '../../src/nftables/rules.ts'

@@ -1,4 +1,7 @@
-/** Reads what ipvs mode writes: virtual servers with their real servers, and the virtual IPs, as addresses of the node or as local routes. */
+/**
+ * Reads what ipvs mode writes: virtual servers with their real servers, and the virtual IPs, as
+ * addresses of the node or as local routes.
+ */
 import { createSocket } from 'node:dgram'
 import { readFileSync } from 'node:fs'
 import { openNetlinkConnection, openRtnetlink } from '../../native/open.ts'

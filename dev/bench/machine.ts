@@ -1,6 +1,6 @@
 /**
- * The machine under the measurement: which of its processors is the idlest, and how much of it other work takes. A guest
- * cannot see this, so the bench reads it on the host.
+ * The machine under the measurement: which of its processors is the idlest, and how much of it
+ * other work takes. A guest cannot see this, so the bench reads it on the host.
  */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { readFileSync } from 'node:fs'
@@ -52,7 +52,10 @@ export function parseProcessorTicks(stat: string): Map<number, ProcessorTicks> {
   return ticks
 }
 
-/** The processor with the most idle time between two readings; of equal ones the last, because the first gets the interrupts. */
+/**
+ * The processor with the most idle time between two readings; of equal ones the last, because the
+ * first gets the interrupts.
+ */
 export function idlestProcessor(
   before: ReadonlyMap<number, ProcessorTicks>,
   after: ReadonlyMap<number, ProcessorTicks>,
@@ -70,8 +73,10 @@ export function idlestProcessor(
 }
 
 /**
- * Chooses the processor to measure on and keeps this process, with all its threads, away from it where there is another.
- * @param inGuest whether the measured program runs in a guest, which as a whole may have priority over other work
+ * Chooses the processor to measure on and keeps this process, with all its threads, away from it
+ * where there is another.
+ * @param inGuest whether the measured program runs in a guest, which as a whole may have priority
+ * over other work
  */
 export async function takeProcessor(inGuest: boolean): Promise<Machine> {
   const allowed = allowedProcessors()

@@ -1,6 +1,7 @@
 /**
- * One boot of the bench: a cold start, and then the phases that the task names, in its order. Each begins with a settled table, after the
- * drains of the one before. A program that ends, and a cold start or a burst that reaches its limit, are failures.
+ * One boot of the bench: a cold start, and then the phases that the task names, in its order. Each
+ * begins with a settled table, after the drains of the one before. A program that ends, and a cold
+ * start or a burst that reaches its limit, are failures.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { ApiServerProcess } from './api-server-process.ts'
@@ -98,8 +99,9 @@ async function reading<T>(
 }
 
 /**
- * Makes single changes one after the other. Resolves to the time of each from its write in the API server until the kernel has the
- * endpoint; one that reaches the limit is infinite, and ends the series.
+ * Makes single changes one after the other. Resolves to the time of each from its write in the API
+ * server until the kernel has the endpoint; one that reaches the limit is infinite, and ends the
+ * series.
  */
 async function timeChanges({ api, table, changes, limits }: MeasureOptions): Promise<number[]> {
   const timesMs: number[] = []
@@ -167,8 +169,9 @@ async function restPhase({ limits, say }: MeasureOptions, program: MeasuredProgr
 }
 
 /**
- * The event loop during changes, a burst and the rest after it, in which an audit starts (syncPeriod is 30 s), then the messages of
- * changes. It is the last phase, because reading the metrics costs the program time, and wakes it from then on.
+ * The event loop during changes, a burst and the rest after it, in which an audit starts
+ * (syncPeriod is 30 s), then the messages of changes. It is the last phase, because reading the
+ * metrics costs the program time, and wakes it from then on.
  */
 async function insidePhase(options: MeasureOptions, program: MeasuredProgram): Promise<Measured> {
   if (options.program !== 'kube-ipvs') return {}

@@ -68,8 +68,8 @@ export class MeasuredProgram {
   }
 
   /**
-   * Begins to watch the event loop, or ends that and resolves to the longest time between two of its turns, at most 2 ms too long. null
-   * when it begins, and when nothing in the program watches.
+   * Begins to watch the event loop, or ends that and resolves to the longest time between two of
+   * its turns, at most 2 ms too long. null when it begins, and when nothing in the program watches.
    */
   async watchEventLoop(): Promise<number | null> {
     const { readings } = this.#options

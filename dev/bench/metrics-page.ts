@@ -1,4 +1,7 @@
-/** Counters of a running proxy, from its metrics page. Reading it costs the program time, and wakes it from then on: it is read where nothing is timed. */
+/**
+ * Counters of a running proxy, from its metrics page. Reading it costs the program time, and wakes
+ * it from then on: it is read where nothing is timed.
+ */
 
 /** Where it is unless the configuration says otherwise. */
 export const METRICS_URL = 'http://127.0.0.1:10249/metrics'

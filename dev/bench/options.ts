@@ -3,7 +3,10 @@ import { parseArgs } from 'node:util'
 import type { Mode } from './result.ts'
 
 export interface BenchOptions {
-  /** What is measured: what a program costs, connections while one proxy follows another, or changes beside hostile objects. */
+  /**
+   * What is measured: what a program costs, connections while one proxy follows another, or changes
+   * beside hostile objects.
+   */
   readonly what: 'cost' | 'handover' | 'hostile'
   /** Numbers of Services, one measurement each; the two others use the first. */
   readonly sizes: readonly number[]
@@ -28,7 +31,10 @@ const REFUSED = {
   hostile: ['handover', 'mode', 'virtual-addresses', 'repeats', 'idle-seconds'],
 } as const
 
-/** The options, or one line that says what is wrong. @param withKubeProxy KUBE_PROXY names a program to measure beside ours */
+/**
+ * The options, or one line that says what is wrong. @param withKubeProxy KUBE_PROXY names a program
+ * to measure beside ours
+ */
 export function parseBenchOptions(
   args: readonly string[],
   withKubeProxy = false,

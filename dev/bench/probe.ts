@@ -10,8 +10,8 @@ export async function whyNotIptables(boots: BootOptions): Promise<string | undef
 }
 
 /**
- * A script for a new network namespace. It ends with 0 when nothing is missing; otherwise its output says what is. The matches and
- * targets are those that the rules of every Service use.
+ * A script for a new network namespace. It ends with 0 when nothing is missing; otherwise its
+ * output says what is. The matches and targets are those that the rules of every Service use.
  */
 const PROBE = `exec 2>&1
 case "$(iptables --version)" in

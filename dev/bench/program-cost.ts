@@ -1,6 +1,6 @@
 /**
- * What a process has cost its kernel so far, read from /proc. These counts do not depend on the speed of the machine, except
- * where the order of events changes them.
+ * What a process has cost its kernel so far, read from /proc. These counts do not depend on the
+ * speed of the machine, except where the order of events changes them.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 
@@ -10,7 +10,10 @@ export interface ProgramCost {
   readonly cpuMs: number
   /** Page faults without reading from a disk, its ended children's included. */
   readonly minorFaults: number
-  /** How often its threads waited for something, without those of ended threads: about twice for each wake-up that needs two threads. */
+  /**
+   * How often its threads waited for something, without those of ended threads: about twice for
+   * each wake-up that needs two threads.
+   */
   readonly waits: number
 }
 
@@ -64,8 +67,8 @@ export function memoryOf(pid: number): ProgramMemory {
 }
 
 /**
- * The number of the process or thread that was started last in this pid namespace: /proc/stat would count those of the whole machine
- * where the kernel is the machine's own.
+ * The number of the process or thread that was started last in this pid namespace: /proc/stat would
+ * count those of the whole machine where the kernel is the machine's own.
  */
 export function processNumber(): number {
   return parseProcessNumber(textOf('/proc/loadavg'))

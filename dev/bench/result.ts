@@ -1,6 +1,6 @@
 /**
- * The figures of one size, and the result of its repetitions. The names and the order of the first thirteen fields are a
- * promise to readers of the JSON; new fields are added at the end.
+ * The figures of one size, and the result of its repetitions. The names and the order of the first
+ * thirteen fields are a promise to readers of the JSON; new fields are added at the end.
  */
 import { percentile, rounded } from './statistics.ts'
 
@@ -24,8 +24,9 @@ export const SECTIONS = {
 type Section = keyof typeof SECTIONS | ''
 
 /**
- * Every number of a result, the promised ones first: digits after its point, the section of the report, its name there and its unit. null in a
- * result: not measured, because this kernel or this program does not show it. Processor time and page faults include children that have ended.
+ * Every number of a result, the promised ones first: digits after its point, the section of the
+ * report, its name there and its unit. null in a result: not measured, because this kernel or this
+ * program does not show it. Processor time and page faults include children that have ended.
  */
 const TABLE = {
   services: [0, '', '', ''],
@@ -64,7 +65,10 @@ const TABLE = {
   /** Voluntary context switches: how often the program was woken. */
   idleWakeUpsPerSecond: [2, 'rest', 'wake-ups of all threads a second', ''],
   idleSeconds: [0, 'rest', 'measured for', 's'],
-  /** Rules of KUBE-SERVICES that the kernel compares before that of the measured Service; null in ipvs mode, which has no such list. */
+  /**
+   * Rules of KUBE-SERVICES that the kernel compares before that of the measured Service; null in
+   * ipvs mode, which has no such list.
+   */
   rulesBefore: [0, 'traffic', 'rules of other Services before', ''],
   latencyP50Us: [0, 'traffic', 'connect, request, response, median', 'µs'],
   latencyP99Us: [0, 'traffic', 'connect, request, response, 99th percentile', 'µs'],
@@ -114,7 +118,10 @@ const GIVEN: ReadonlySet<Field> = new Set<Field>([
   'connectionsPerSecond',
 ])
 
-/** @param floors of the same size, one a repetition @param kubeProxy in the same mode, when it was measured beside this one */
+/**
+ * @param floors of the same size, one a repetition @param kubeProxy in the same mode, when it was
+ * measured beside this one
+ */
 export function summarise(
   own: Repetitions,
   floors: readonly number[],

@@ -1,7 +1,7 @@
 /**
- * Observes from outside, in the same kernel, whether a table is complete, with almost no load: it reads a few Services until
- * they are complete, then all of them, then again a few of those that were not. The API server of the bench makes only IPv4
- * and TCP.
+ * Observes from outside, in the same kernel, whether a table is complete, with almost no load: it
+ * reads a few Services until they are complete, then all of them, then again a few of those that
+ * were not. The API server of the bench makes only IPv4 and TCP.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 
@@ -30,8 +30,8 @@ export interface SeenTable {
 /** Services that are read in one round before all are. */
 const SAMPLES = 48
 /**
- * The pause between two readings: at least this, and so many times the duration of a reading. Everything runs on one processor, so
- * reading must cost little.
+ * The pause between two readings: at least this, and so many times the duration of a reading.
+ * Everything runs on one processor, so reading must cost little.
  */
 const SHORTEST_PAUSE_MS = 2
 const PAUSE_FACTOR = 25
@@ -54,8 +54,9 @@ export class TableView {
   }
 
   /**
-   * Resolves to the time (monotonicMs) at which the table was complete, or undefined when it was not by `deadlineMs`. It is the time of
-   * the last reading before which this process paused: whatever it finds without another pause counts as complete at that time.
+   * Resolves to the time (monotonicMs) at which the table was complete, or undefined when it was
+   * not by `deadlineMs`. It is the time of the last reading before which this process paused:
+   * whatever it finds without another pause counts as complete at that time.
    */
   async whenComplete(all: readonly Expected[], deadlineMs: number, alive: () => boolean): Promise<number | undefined> {
     let missing = all
@@ -82,8 +83,8 @@ export class TableView {
   }
 
   /**
-   * Resolves to the time at which the added endpoint took connections, or undefined. Nothing else runs in this process in the first
-   * half second.
+   * Resolves to the time at which the added endpoint took connections, or undefined. Nothing else
+   * runs in this process in the first half second.
    */
   async whenAdded(
     change: { readonly expected: readonly Expected[]; readonly added: string },

@@ -1,6 +1,6 @@
 /**
- * Steady traffic by `traffic.c`: established connections that exchange data all the time, and new connections at a rate. For
- * measurements and tests that change the proxy meanwhile.
+ * Steady traffic by `traffic.c`: established connections that exchange data all the time, and new
+ * connections at a rate. For measurements and tests that change the proxy meanwhile.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -98,8 +98,8 @@ export class TrafficClient<Report> {
   }
 
   /**
-   * Resolves when every established connection has got two more responses or has failed, or when every new connection that is under
-   * way now has ended.
+   * Resolves when every established connection has got two more responses or has failed, or when
+   * every new connection that is under way now has ended.
    */
   async report(): Promise<Report> {
     this.#child.stdin?.write('\n')

@@ -3,8 +3,8 @@
  *
  *     client (namespace) ── node (this process's namespace) ── pods (namespace)
  *
- * The client is like a pod on the node. Every endpoint of the Service is an address of `pods`, where the server of `traffic.c`
- * answers.
+ * The client is like a pod on the node. Every endpoint of the Service is an address of `pods`,
+ * where the server of `traffic.c` answers.
  */
 import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -19,7 +19,10 @@ export class TrafficNetwork {
   readonly #pods = `pods-${process.pid}`
   readonly #server: ChildProcess
 
-  /** Resolves when the server answers. @param endpoints `10.128.0.1:8080`, as in a table @param program path of the compiled `traffic.c` */
+  /**
+   * Resolves when the server answers. @param endpoints `10.128.0.1:8080`, as in a table @param
+   * program path of the compiled `traffic.c`
+   */
   static async start(endpoints: Iterable<string>, program: string): Promise<TrafficNetwork> {
     const network = new TrafficNetwork(
       Array.from(endpoints, (endpoint) => endpoint.replace(/:.*/, '')),

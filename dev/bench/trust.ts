@@ -8,7 +8,10 @@ const MOST_TAKEN_PERCENT = 3
 /** The largest allowed ratio of two boots of one run, in the cost of a system call or of arithmetic. */
 const MOST_CALIBRATION_FACTOR = 1.35
 
-/** Why the run cannot be compared, in whole clauses; empty when it can. @param disturbances one for each boot, as the calibrations */
+/**
+ * Why the run cannot be compared, in whole clauses; empty when it can. @param disturbances one for
+ * each boot, as the calibrations
+ */
 export function reasonsAgainst(disturbances: readonly Disturbance[], calibrations: readonly Calibration[]): string[] {
   const taken = [
     ['other work', disturbances.map((one) => one.othersPercent)],

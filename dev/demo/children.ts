@@ -1,6 +1,6 @@
 /**
- * The programs that the demo starts (pods, client, daemon) and stops before it ends. Everything runs in the demo's own kernel or
- * process namespace, which ends whatever is left.
+ * The programs that the demo starts (pods, client, daemon) and stops before it ends. Everything
+ * runs in the demo's own kernel or process namespace, which ends whatever is left.
  */
 import { type ChildProcess, type ChildProcessByStdio, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -93,7 +93,10 @@ export interface Daemon {
   readonly died: Promise<never>
 }
 
-/** Starts the command that people type, unchanged. Its warnings and errors are passed on; the end of its log is kept. */
+/**
+ * Starts the command that people type, unchanged. Its warnings and errors are passed on; the end of
+ * its log is kept.
+ */
 export function startDaemon(
   children: Children,
   { project, folder, complain }: { project: string; folder: string; complain(line: string): void },

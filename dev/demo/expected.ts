@@ -1,7 +1,7 @@
 /**
- * What the manifests promise, read without kube-ipvs: each address that must answer, its kind, and the ready endpoints behind
- * it. The demo uses it to decide when the table is complete and where to send requests. It knows only as much of Kubernetes
- * as the examples use.
+ * What the manifests promise, read without kube-ipvs: each address that must answer, its kind, and
+ * the ready endpoints behind it. The demo uses it to decide when the table is complete and where to
+ * send requests. It knows only as much of Kubernetes as the examples use.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'

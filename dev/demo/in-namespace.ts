@@ -1,5 +1,6 @@
 /**
- * The programs that the demo runs inside network namespaces; each prints `ready` when it can be used.
+ * The programs that the demo runs inside network namespaces; each prints `ready` when it can be
+ * used.
  *   pod NAME PORT   the HTTP server of one pod, which answers every request with its name
  *   client          the client outside the cluster: reads one URL a line on stdin and prints each answer as a line of JSON (null: no
  *                   answer), one after the other, so that answers are in the order of the requests

@@ -1,6 +1,6 @@
 /**
- * Sends requests to every expected address and counts the answers. `sent` counts before the request goes out, so that a request
- * without an answer is never lost.
+ * Sends requests to every expected address and counts the answers. `sent` counts before the request
+ * goes out, so that a request without an answer is never lost.
  */
 import { get } from 'node:http'
 import type { Expected } from './expected.ts'
@@ -60,8 +60,8 @@ export class Requests {
 }
 
 /**
- * One request: the name of the pod that answered; undefined when no pod answered in time. Without an agent, because a kept connection
- * would reach the same pod again.
+ * One request: the name of the pod that answered; undefined when no pod answered in time. Without
+ * an agent, because a kept connection would reach the same pod again.
  */
 export function ask(url: string): Promise<string | undefined> {
   return new Promise((resolve) => {

@@ -1,6 +1,6 @@
 /**
- * The demo itself, on the kernel with IPVS: network, pods, daemon, requests, the table, and then its changes. With
- * KUBE_IPVS_DEMO_JSON stdout gets only the one JSON object.
+ * The demo itself, on the kernel with IPVS: network, pods, daemon, requests, the table, and then
+ * its changes. With KUBE_IPVS_DEMO_JSON stdout gets only the one JSON object.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { release, tmpdir } from 'node:os'

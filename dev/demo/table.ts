@@ -1,6 +1,6 @@
 /**
- * The kernel's table as the demo shows it: virtual servers, real servers, and how often each answered. It is read from the
- * kernel, not from the daemon.
+ * The kernel's table as the demo shows it: virtual servers, real servers, and how often each
+ * answered. It is read from the kernel, not from the daemon.
  */
 import type { Style } from '../../src/start/style.ts'
 import { type Column, formatColumns } from '../../src/cli/terminal.ts'

@@ -1,6 +1,7 @@
 /**
- * The demo's network: this namespace is the node; others are its pods and a client outside the cluster. Nothing masquerades,
- * so the way back must lead over the node, which is the default gateway of all of them.
+ * The demo's network: this namespace is the node; others are its pods and a client outside the
+ * cluster. Nothing masquerades, so the way back must lead over the node, which is the default
+ * gateway of all of them.
  */
 import { spawnSync } from 'node:child_process'
 

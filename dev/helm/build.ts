@@ -1,6 +1,7 @@
 /**
- * Builds helm with Go from the Go module proxy (GOPROXY, GOSUMDB and the like count), because no registry has it as a program. Everything lies
- * in one folder beside the result until helm has been started once; then it is renamed, and the rest is removed.
+ * Builds helm with Go from the Go module proxy (GOPROXY, GOSUMDB and the like count), because no
+ * registry has it as a program. Everything lies in one folder beside the result until helm has been
+ * started once; then it is renamed, and the rest is removed.
  */
 import { existsSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
@@ -15,7 +16,10 @@ const NEEDED_MIB = 300
 const NEEDED_WITH_DEBIAN_GO_MIB = 2500
 /** The first request to the module proxy, which waits for a silent proxy without an end. */
 const PROXY_MS = 60_000
-/** It needs two and a half minutes of processor time; that took ten minutes on a machine that was busy with ten times as much. */
+/**
+ * It needs two and a half minutes of processor time; that took ten minutes on a machine that was
+ * busy with ten times as much.
+ */
 const BUILD_MS = 1_800_000
 const START_MS = 30_000
 const REMEDY = 'name another folder with KUBE_IPVS_CACHE'

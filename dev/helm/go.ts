@@ -1,7 +1,8 @@
 /**
- * The Go that builds helm: the installed one if it is new enough, else Debian's packages, which apt fetches and verifies and which are unpacked
- * without being installed; it is linked statically, so that of a newer release runs on an older one as well. Not the toolchain that the Go module
- * proxy has: that is for the client of the proxy, which is Go.
+ * The Go that builds helm: the installed one if it is new enough, else Debian's packages, which apt
+ * fetches and verifies and which are unpacked without being installed; it is linked statically, so
+ * that of a newer release runs on an older one as well. Not the toolchain that the Go module proxy
+ * has: that is for the client of the proxy, which is Go.
  */
 import { existsSync, mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -13,7 +14,10 @@ import { finish, say, tail, Unmet } from '../progress.mjs'
 const NEEDED_MINOR = 26
 /** The first Go that gets the one that a go.mod names by itself, unless GOTOOLCHAIN forbids it. */
 const SWITCHING_MINOR = 21
-/** Where Debian has such a Go. The list of packages of the first one is small; the second one has what comes after it. */
+/**
+ * Where Debian has such a Go. The list of packages of the first one is small; the second one has
+ * what comes after it.
+ */
 const RELEASES = ['trixie-backports', 'testing']
 /** Debian's file of certificates, which is one of those that Go reads. */
 const CERTIFICATES = '/etc/ssl/certs/ca-certificates.crt'
@@ -33,8 +37,9 @@ export async function installedGo(env: NodeJS.ProcessEnv): Promise<Go | undefine
 }
 
 /**
- * Debian's Go unpacked into a folder, with caches of its own in there. Rejects with Unmet when this is no Debian, no mirror answers,
- * something is not what the archive has signed, or the folder cannot hold it.
+ * Debian's Go unpacked into a folder, with caches of its own in there. Rejects with Unmet when this
+ * is no Debian, no mirror answers, something is not what the archive has signed, or the folder
+ * cannot hold it.
  */
 export async function debianGo(folder: string, env: NodeJS.ProcessEnv, open = openDebianRelease): Promise<Go> {
   const reasons = new Set<string>()

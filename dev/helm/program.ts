@@ -1,6 +1,7 @@
 /**
- * Where helm is: the program that KUBE_IPVS_HELM names, the one in the cache, or the one in PATH. `npm run helm` runs this file, which builds helm
- * into the cache where there is none. Where that fails it says so and succeeds, because only tests of the chart need it.
+ * Where helm is: the program that KUBE_IPVS_HELM names, the one in the cache, or the one in PATH.
+ * `npm run helm` runs this file, which builds helm into the cache where there is none. Where that
+ * fails it says so and succeeds, because only tests of the chart need it.
  */
 import { accessSync, constants } from 'node:fs'
 import { delimiter, join } from 'node:path'

@@ -1,6 +1,6 @@
 /**
- * Writes test/recordings/openapi/kubernetes.json: what the OpenAPI document of each Kubernetes release says of the kinds in the chart.
- * The documents are in the Go module of each release:
+ * Writes test/recordings/openapi/kubernetes.json: what the OpenAPI document of each Kubernetes
+ * release says of the kinds in the chart. The documents are in the Go module of each release:
  * `go mod download k8s.io/kubernetes@v1.37.2; node dev/helm/record-openapi.ts v1.37.2 ...`
  */
 import { execFileSync } from 'node:child_process'

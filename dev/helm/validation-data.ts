@@ -1,6 +1,7 @@
 /**
- * Makes helm/files/validation.json: the facts with which templates/_validate.tpl checks `config` as the program does. kube-proxy's
- * internal name of a field, which the messages contain, is taken from the message that the program itself gives.
+ * Makes helm/files/validation.json: the facts with which templates/_validate.tpl checks `config` as
+ * the program does. kube-proxy's internal name of a field, which the messages contain, is taken
+ * from the message that the program itself gives.
  */
 import { GATES_THAT_COUNT, pathsWithoutRestart } from '../../src/config/changes.ts'
 import type { Field, ProxyMode } from '../../src/config/field.ts'

@@ -1,6 +1,6 @@
 /**
- * Reads helm/values.yaml as documentation: each value with the comment `# -- text` above it, in the order of the file. The schema
- * of the values and the table in helm/README.md are made from it.
+ * Reads helm/values.yaml as documentation: each value with the comment `# -- text` above it, in the
+ * order of the file. The schema of the values and the table in helm/README.md are made from it.
  */
 import { parse } from 'yaml'
 

@@ -1,7 +1,8 @@
 /**
- * Makes helm/values.schema.json: the block `config` from the table of configuration fields, everything else from helm/values.yaml.
- * The schema refuses unknown names and wrong types. The rules of configuration fields are not in it, because helm checks the
- * schema first and in words of its own; templates/_validate.tpl checks them in the words of the program.
+ * Makes helm/values.schema.json: the block `config` from the table of configuration fields,
+ * everything else from helm/values.yaml. The schema refuses unknown names and wrong types. The
+ * rules of configuration fields are not in it, because helm checks the schema first and in words of
+ * its own; templates/_validate.tpl checks them in the words of the program.
  */
 import { ruleOf } from '../configuration-reference.ts'
 import type { Field, Kind } from '../../src/config/field.ts'

@@ -1,7 +1,9 @@
 /**
- * Puts the image together as two folders, one for each layer, without a container engine: `base` (Debian's files and Node, which rarely
- * change) and `program` (kube-ipvs, the npm packages in it, licences, the SBOM). The Dockerfile runs the same file.
- * `node dev/image/assemble.ts --arch x64 --into FOLDER`; `--compare-node` fails unless Node is what nodejs.org publishes.
+ * Puts the image together as two folders, one for each layer, without a container engine: `base`
+ * (Debian's files and Node, which rarely change) and `program` (kube-ipvs, the npm packages in it,
+ * licences, the SBOM). The Dockerfile runs the same file.
+ * `node dev/image/assemble.ts --arch x64 --into FOLDER`; `--compare-node` fails unless Node is what
+ * nodejs.org publishes.
  */
 import {
   chmodSync,
@@ -52,7 +54,10 @@ export const LAYERS = ['base', 'program'] as const
 
 export interface AssembleOptions {
   readonly arch: Architecture
-  /** Gets the folders `base` and `program`. What an earlier assembly left there is replaced; a folder with anything else is refused. */
+  /**
+   * Gets the folders `base` and `program`. What an earlier assembly left there is replaced; a
+   * folder with anything else is refused.
+   */
   readonly into: string
   readonly env: NodeJS.ProcessEnv
   /** The time of the release, which the SBOM names: seconds since 1970. Files of the image have the time 0. */
@@ -200,7 +205,10 @@ function write(root: string, path: string, text: string): void {
   writeFileSync(place(root, path), text)
 }
 
-/** Gives every file the same times and modes on every machine; programs are executable, and scripts that npm packages have are not. */
+/**
+ * Gives every file the same times and modes on every machine; programs are executable, and scripts
+ * that npm packages have are not.
+ */
 function normalize(folder: string): void {
   const entries = entriesBelow(folder)
   for (const { path, kind, mode } of entries) {

@@ -1,6 +1,7 @@
 /**
- * What the image contains, as data: the Debian packages and the files that are taken of each, the files that we write, and the
- * names of each architecture. There is no shell, no package manager and no library that no program of the image loads.
+ * What the image contains, as data: the Debian packages and the files that are taken of each, the
+ * files that we write, and the names of each architecture. There is no shell, no package manager
+ * and no library that no program of the image loads.
  */
 import { NODE_FLAGS } from '../node-flags.ts'
 
@@ -24,8 +25,8 @@ export const DEBIAN_RELEASE = 'trixie'
 const SHARED_LIBRARY = /\/lib[^/]+\.so\.[\d.]+$/
 
 /**
- * Debian packages, and which of their files the image has besides the copyright. node needs libc6, libgcc-s1 and libstdc++6; the
- * programs of iptables need the others.
+ * Debian packages, and which of their files the image has besides the copyright. node needs libc6,
+ * libgcc-s1 and libstdc++6; the programs of iptables need the others.
  */
 export const DEBIAN_PACKAGES: Readonly<Record<string, readonly RegExp[]>> = {
   // Says for scanners what release the packages are of, and has the licences that copyright files refer to.
@@ -60,13 +61,17 @@ export const LICENCES_FOLDER = 'usr/share/licenses'
 export const COMMANDS = ['usr/local/bin/kube-ipvs', 'usr/local/bin/kube-proxy'] as const
 
 /**
- * An executable file that is the program: kubeadm's manifest names one, and an image without a shell has no wrapper scripts. The kernel
- * reads the first line, `env -S` divides it into words, and node runs the rest.
+ * An executable file that is the program: kubeadm's manifest names one, and an image without a
+ * shell has no wrapper scripts. The kernel reads the first line, `env -S` divides it into words,
+ * and node runs the rest.
  */
 export const LAUNCHER = `#!/usr/bin/env -S /${NODE_PATH} ${NODE_FLAGS.join(' ')}
 require('/${PROGRAM_FOLDER}/kube-ipvs.cjs')
 `
-/** The kernel cuts a longer first line without an error (BINPRM_BUF_SIZE of linux/binfmts.h, with the end of the line). */
+/**
+ * The kernel cuts a longer first line without an error (BINPRM_BUF_SIZE of linux/binfmts.h, with
+ * the end of the line).
+ */
 export const MAX_LAUNCHER_LINE = 255
 
 /** Folders that must exist because something is mounted there or because programs expect them. */

@@ -1,6 +1,7 @@
 /**
- * The Debian packages of the image: exactly the versions and digests of dev/image/debian-packages.json, from this machine's mirror or from
- * snapshot.debian.org, which keeps what mirrors no longer have. Files are stored by digest in the cache.
+ * The Debian packages of the image: exactly the versions and digests of
+ * dev/image/debian-packages.json, from this machine's mirror or from snapshot.debian.org, which
+ * keeps what mirrors no longer have. Files are stored by digest in the cache.
  * `node dev/image/debian-packages.ts` writes the newest versions of the release into the list.
  */
 import { createHash } from 'node:crypto'

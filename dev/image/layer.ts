@@ -1,6 +1,7 @@
 /**
- * A folder as a layer of an image: a tar archive that depends on names, content and modes only. Owners are 0, times are 0, entries are sorted.
- * The format is ustar (POSIX.1-1988), which all container engines read.
+ * A folder as a layer of an image: a tar archive that depends on names, content and modes only.
+ * Owners are 0, times are 0, entries are sorted. The format is ustar (POSIX.1-1988), which all
+ * container engines read.
  */
 import { lstatSync, readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,6 +1,7 @@
 /**
- * Node's binary for the image. dev/image/node-binary.json pins its SHA-256, which is compared at every build; the file itself is from the
- * npm package node-linux-ARCH. `compareWithPublished` holds the pinned value against what the Node project publishes.
+ * Node's binary for the image. dev/image/node-binary.json pins its SHA-256, which is compared at
+ * every build; the file itself is from the npm package node-linux-ARCH. `compareWithPublished`
+ * holds the pinned value against what the Node project publishes.
  */
 import { createHash } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -50,8 +51,9 @@ export type Comparison =
   | { readonly result: 'unreachable'; readonly reason: string }
 
 /**
- * Fetches the list of checksums and the archive of this release from nodejs.org, and compares the archive with the list and the binary in
- * the archive with the pinned SHA-256. Throws when one differs. TLS authenticates the list; its PGP signature is not checked.
+ * Fetches the list of checksums and the archive of this release from nodejs.org, and compares the
+ * archive with the list and the binary in the archive with the pinned SHA-256. Throws when one
+ * differs. TLS authenticates the list; its PGP signature is not checked.
  */
 export async function compareWithPublished(
   arch: Architecture,

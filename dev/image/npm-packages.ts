@@ -1,6 +1,7 @@
 /**
- * npm packages of the image as folders, whose files are those of the archive with the digest of package-lock.json: SBOM and provenance name that
- * digest. Archives come with `npm pack`, from npm's own cache where they are in it, and stay unpacked in ours.
+ * npm packages of the image as folders, whose files are those of the archive with the digest of
+ * package-lock.json: SBOM and provenance name that digest. Archives come with `npm pack`, from
+ * npm's own cache where they are in it, and stay unpacked in ours.
  */
 import { createHash } from 'node:crypto'
 import { existsSync, mkdirSync, readFileSync, readdirSync, renameSync, rmSync } from 'node:fs'
@@ -23,9 +24,10 @@ export interface NpmPackage {
 }
 
 /**
- * Installed packages, of which every file is compared with the archive. Rejects with Unmet when an archive is not to be had, and with an error
- * that names the file when one differs.
- * @param folders relative to the repository, as package-lock.json names them: `node_modules/winston`
+ * Installed packages, of which every file is compared with the archive. Rejects with Unmet when an
+ * archive is not to be had, and with an error that names the file when one differs.
+ * @param folders relative to the repository, as package-lock.json names them:
+ * `node_modules/winston`
  */
 export async function installedPackages(
   folders: readonly string[],
@@ -105,7 +107,10 @@ function keep(folder: string, path: string): void {
   }
 }
 
-/** Throws when the files of two folders differ, without packages that npm has put inside. Modes and times do not count. */
+/**
+ * Throws when the files of two folders differ, without packages that npm has put inside. Modes and
+ * times do not count.
+ */
 export function requireSameFiles(installed: string, archive: string): void {
   const [here, there] = [filesIn(installed), filesIn(archive)]
   for (const name of new Set([...here, ...there])) {

@@ -1,6 +1,7 @@
 /**
- * Writes assembled images as an OCI image layout (opencontainers/image-spec): one image for each architecture and an index of them. Tools such
- * as skopeo and crane copy the folder to a registry as it is. The digests depend on the files, the labels and the compressor only.
+ * Writes assembled images as an OCI image layout (opencontainers/image-spec): one image for each
+ * architecture and an index of them. Tools such as skopeo and crane copy the folder to a registry
+ * as it is. The digests depend on the files, the labels and the compressor only.
  */
 import { createHash } from 'node:crypto'
 import { createReadStream, createWriteStream, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'

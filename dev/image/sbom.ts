@@ -1,6 +1,7 @@
 /**
- * The list of what the image contains, as SPDX 2.3 in JSON: the program, the npm packages in it, Node, and the Debian packages,
- * each with version, licence, digest of what was fetched, and package URL.
+ * The list of what the image contains, as SPDX 2.3 in JSON: the program, the npm packages in it,
+ * Node, and the Debian packages, each with version, licence, digest of what was fetched, and
+ * package URL.
  */
 import { createHash } from 'node:crypto'
 import type { Architecture } from './contents.ts'

@@ -1,7 +1,8 @@
 /**
- * Measures how fast the kernel under this process is: a system call, the start of a process, and a wake-up across
- * processes. It takes less than a second on a fast kernel and less than five on a slow one, and works by blocking calls
- * only, so that nothing of Node's event loop is measured with them.
+ * Measures how fast the kernel under this process is: a system call, the start of a process, and a
+ * wake-up across processes. It takes less than a second on a fast kernel and less than five on a
+ * slow one, and works by blocking calls only, so that nothing of Node's event loop is measured with
+ * them.
  */
 import { execFileSync, spawn } from 'node:child_process'
 import { closeSync, mkdtempSync, openSync, readSync, rmSync, writeSync } from 'node:fs'
@@ -104,16 +105,16 @@ export function formatCalibration({
 const short = (value: number): string => value.toFixed(value < 9.95 ? 1 : 0)
 
 /**
- * The kernel that the deadlines of tests are written for: user-mode Linux on a machine of 2024. A kernel with two processors may wake
- * a process on the other one only at its next tick, 4 ms later.
+ * The kernel that the deadlines of tests are written for: user-mode Linux on a machine of 2024. A
+ * kernel with two processors may wake a process on the other one only at its next tick, 4 ms later.
  */
 const REFERENCE = { systemCallUs: 10, processStartMs: 40, wakeUpUs: 4000 } as const
 /** With a larger factor a deadline would find nothing. */
 const LONGEST_FACTOR = 20
 
 /**
- * In the environment of a test process: the factor for its deadlines. A user may set a minimum with it, because other work runs on the
- * machine.
+ * In the environment of a test process: the factor for its deadlines. A user may set a minimum with
+ * it, because other work runs on the machine.
  */
 export const DEADLINE_FACTOR_VARIABLE = 'KUBE_IPVS_DEADLINE_FACTOR'
 

@@ -1,6 +1,7 @@
 /**
- * Which kernel the kernel tests and the demo run on. `dev/bootstrap.mjs` chooses it, installs what it needs, and passes it on
- * in one environment variable, as JSON that `dev/kernel/choose.mjs` writes.
+ * Which kernel the kernel tests and the demo run on. `dev/bootstrap.mjs` chooses it, installs what
+ * it needs, and passes it on in one environment variable, as JSON that `dev/kernel/choose.mjs`
+ * writes.
  */
 import { existsSync } from 'node:fs'
 
@@ -9,8 +10,8 @@ export interface HostKernel {
   readonly kind: 'host'
 }
 /**
- * A user-mode Linux binary; `modules` is the folder that holds its `VERSION/` module folder, absent when the kernel has no
- * modules.
+ * A user-mode Linux binary; `modules` is the folder that holds its `VERSION/` module folder, absent
+ * when the kernel has no modules.
  */
 export interface UserModeKernel {
   readonly kind: 'uml'
@@ -52,7 +53,10 @@ export function describeKernel(choice: KernelChoice): string {
 
 const DEBIAN = { kernel: '/usr/bin/linux.uml', modules: '/usr/lib/uml/modules' } as const
 
-/** A kernel whose IPVS is a module: the chosen one if it has modules, else Debian's user-mode Linux if it is installed. */
+/**
+ * A kernel whose IPVS is a module: the chosen one if it has modules, else Debian's user-mode Linux
+ * if it is installed.
+ */
 export function kernelWithModules(choice: KernelChoice): KernelChoice | undefined {
   if (choice.kind === 'qemu') return choice
   if (choice.kind !== 'uml') return undefined

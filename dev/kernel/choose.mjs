@@ -1,7 +1,8 @@
 /**
- * Chooses the kernel that tests and demo run on, and installs what it needs: the host's own if it has IPVS, the one that
- * KUBE_IPVS_KERNEL names, the image in this repository, Debian's user-mode-linux, Debian's stock kernel in qemu. The result
- * is the JSON that `dev/kernel/choice.ts` describes.
+ * Chooses the kernel that tests and demo run on, and installs what it needs: the host's own if it
+ * has IPVS, the one that KUBE_IPVS_KERNEL names, the image in this repository, Debian's
+ * user-mode-linux, Debian's stock kernel in qemu. The result is the JSON that
+ * `dev/kernel/choice.ts` describes.
  */
 import { accessSync, constants, existsSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -120,9 +121,10 @@ async function withMemory(chosen) {
 }
 
 /**
- * Whether user-mode Linux runs here at all: boots it to a first process that prints a word and powers off. A container may forbid
- * ptrace and seccomp, or allow no execution in the folder of the guest's memory. Undefined when the kernel boots, else one sentence that
- * says why not and what to do.
+ * Whether user-mode Linux runs here at all: boots it to a first process that prints a word and
+ * powers off. A container may forbid ptrace and seccomp, or allow no execution in the folder of the
+ * guest's memory. Undefined when the kernel boots, else one sentence that says why not and what to
+ * do.
  * @param {{ kernel: string, memoryFolder: string }} choice
  */
 async function whyItDoesNotBoot({ kernel, memoryFolder }) {

@@ -1,6 +1,6 @@
 /**
- * The folder that tells a guest what to run: its first process, the command, and the names of its channels. Its path is part
- * of the kernel's command line, so it must not contain a space.
+ * The folder that tells a guest what to run: its first process, the command, and the names of its
+ * channels. Its path is part of the kernel's command line, so it must not contain a space.
  */
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

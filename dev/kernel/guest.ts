@@ -15,8 +15,8 @@ export interface KernelCommand {
   /** For the kernel's command line: `ipv6.disable=1`. The host's own kernel takes none. */
   readonly kernelParameters?: readonly string[]
   /**
-   * The one processor of this machine that everything runs on; a guest has one processor then. Absent: a guest has two, and they
-   * run where this machine's scheduler puts them.
+   * The one processor of this machine that everything runs on; a guest has one processor then.
+   * Absent: a guest has two, and they run where this machine's scheduler puts them.
    */
   readonly processor?: OneProcessor
   stdout(chunk: Buffer): void
@@ -27,9 +27,11 @@ export interface KernelCommand {
 export interface OneProcessor {
   readonly number: number
   /**
-   * The whole guest goes before other work on this processor (the best niceness, of the process and of its session). Real-time priority would stop a guest that works for a whole second for 50 ms, on Linux before 6.12 and with
-   * CONFIG_RT_GROUP_SCHED also later. Inside the guest nothing changes. It is not used for a command in namespaces, whose processes would no longer share
-   * the processor as usual.
+   * The whole guest goes before other work on this processor (the best niceness, of the process and
+   * of its session). Real-time priority would stop a guest that works for a whole second for 50 ms,
+   * on Linux before 6.12 and with CONFIG_RT_GROUP_SCHED also later. Inside the guest nothing
+   * changes. It is not used for a command in namespaces, whose processes would no longer share the
+   * processor as usual.
    */
   readonly hasPriority: boolean
 }
@@ -38,8 +40,9 @@ export interface OneProcessor {
 export const BEFORE_OTHERS: readonly string[] = ['nice', '-n', '-20']
 
 /**
- * The same for a guest. Linux divides a processor among sessions before it looks at the niceness of their processes (sched(7), autogroup), and a
- * guest is a session, so the session gets the best niceness too.
+ * The same for a guest. Linux divides a processor among sessions before it looks at the niceness of
+ * their processes (sched(7), autogroup), and a guest is a session, so the session gets the best
+ * niceness too.
  */
 const GUEST_BEFORE_OTHERS = [
   'sh',

@@ -1,6 +1,6 @@
 /**
- * This machine's own kernel: the command runs in new network, mount and process namespaces, which end with it. /run/netns is
- * private to them, or `ip netns add` would change the machine.
+ * This machine's own kernel: the command runs in new network, mount and process namespaces, which
+ * end with it. /run/netns is private to them, or `ip netns add` would change the machine.
  */
 import { spawn } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -8,8 +8,9 @@ import { CodedError } from '../../src/values/errors.ts'
 import { type KernelCommand, onProcessor } from './guest.ts'
 
 /**
- * Runs inside the namespaces before the command: private /run and /sys, loopback up. The shell stays as the namespace's first
- * process: it reaps orphans, and a program that is process 1 itself would ignore signals it does not handle.
+ * Runs inside the namespaces before the command: private /run and /sys, loopback up. The shell
+ * stays as the namespace's first process: it reaps orphans, and a program that is process 1 itself
+ * would ignore signals it does not handle.
  */
 const prelude = `mount -t tmpfs tmpfs /run && mkdir -p /run/lock /run/netns && mount -t sysfs sys /sys 2>/dev/null
 ip link set lo up && "$@"

@@ -1,6 +1,6 @@
 /**
- * The kernel in this repository (`image/README.md` says what it is and why): unpacked into the cache, and checked against its
- * recorded SHA-256 at every start.
+ * The kernel in this repository (`image/README.md` says what it is and why): unpacked into the
+ * cache, and checked against its recorded SHA-256 at every start.
  */
 import { createHash } from 'node:crypto'
 import { chmodSync, existsSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,6 +1,6 @@
 /**
- * Chooses the folder for the memory file of user-mode Linux: the guest maps the file executable, so the file system must
- * allow that, and it must have room for all of the guest's memory.
+ * Chooses the folder for the memory file of user-mode Linux: the guest maps the file executable, so
+ * the file system must allow that, and it must have room for all of the guest's memory.
  */
 import { readFileSync, statfsSync } from 'node:fs'
 
@@ -12,7 +12,8 @@ const FOLDERS = ['/dev/shm', '/tmp', '/var/tmp']
 /**
  * The first suitable folder, or a sentence with the remedy.
  * @param {string} [mounts] the text of /proc/mounts
- * @param {(folder: string) => number} [freeMiB] room in a folder; it throws where the folder does not exist
+ * @param {(folder: string) => number} [freeMiB] room in a folder; it throws where the folder does
+ * not exist
  * @returns {{ folder: string } | { missing: string }}
  */
 export function memoryFolder(mounts = readFileSync('/proc/mounts', 'utf8'), freeMiB = freeMiBOf) {

@@ -1,7 +1,7 @@
 /**
- * Debian's stock kernel for qemu, unpacked into the cache (never installed), with a small initial RAM disk that mounts
- * the host's root folder over 9p and hands over to the guest's first process. The RAM disk holds its modules in the
- * order in which they must be loaded.
+ * Debian's stock kernel for qemu, unpacked into the cache (never installed), with a small initial
+ * RAM disk that mounts the host's root folder over 9p and hands over to the guest's first process.
+ * The RAM disk holds its modules in the order in which they must be loaded.
  */
 import { existsSync, readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { basename, dirname, join } from 'node:path'
@@ -86,9 +86,11 @@ async function must(program, args, options) {
 }
 
 /**
- * An initial RAM disk: the "newc" archive format of Documentation/driver-api/early-userspace/buffer-format.rst. Names and contents are
- * each padded to four bytes, counted from the archive's start.
- * @param {readonly { name: string, mode: number, content: Buffer }[]} entries folders before what is in them
+ * An initial RAM disk: the "newc" archive format of
+ * Documentation/driver-api/early-userspace/buffer-format.rst. Names and contents are each padded to
+ * four bytes, counted from the archive's start.
+ * @param {readonly { name: string, mode: number, content: Buffer }[]} entries folders before what
+ * is in them
  * @returns {Buffer}
  */
 function cpio(entries) {

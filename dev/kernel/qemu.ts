@@ -1,6 +1,6 @@
 /**
- * A guest in qemu with Debian's stock kernel and this machine's root folder over 9p. The last resort: slow without KVM. The guest
- * finds its three channels, virtio serial ports, by name.
+ * A guest in qemu with Debian's stock kernel and this machine's root folder over 9p. The last
+ * resort: slow without KVM. The guest finds its three channels, virtio serial ports, by name.
  */
 import { accessSync, constants, readFileSync } from 'node:fs'
 import type { QemuKernel } from './choice.ts'
@@ -54,8 +54,8 @@ export function qemuGuest(
 }
 
 /**
- * KVM where this user may use it, else emulation. On some virtual machines /dev/kvm exists and does not work: the processor must have
- * the feature as well.
+ * KVM where this user may use it, else emulation. On some virtual machines /dev/kvm exists and does
+ * not work: the processor must have the feature as well.
  */
 function acceleration(): string {
   const emulation = '-accel tcg,thread=multi'

@@ -1,6 +1,7 @@
 /**
- * Runs one command on the chosen kernel: passes on stdout and stderr separately, as they are written, then the exit code. The guest
- * runs in its own session, so that Ctrl-C in the terminal reaches only this program, which then ends the guest's command.
+ * Runs one command on the chosen kernel: passes on stdout and stderr separately, as they are
+ * written, then the exit code. The guest runs in its own session, so that Ctrl-C in the terminal
+ * reaches only this program, which then ends the guest's command.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import type { Duplex, Readable } from 'node:stream'
@@ -35,9 +36,10 @@ async function runGuest(guest: Guest, run: KernelCommand): Promise<number> {
 }
 
 /**
- * Supervises the guest for this program. When this program dies (setpriv sends TERM) or gives the guest up, the guest's control
- * channel has ended and the guest has 3 s to power off; then its whole process group is killed (user-mode Linux makes a new one),
- * including the helper processes that it would leave behind.
+ * Supervises the guest for this program. When this program dies (setpriv sends TERM) or gives the
+ * guest up, the guest's control channel has ended and the guest has 3 s to power off; then its
+ * whole process group is killed (user-mode Linux makes a new one), including the helper processes
+ * that it would leave behind.
  */
 const keeper = `
 trap 'n=0; while kill -0 $guest 2>/dev/null && [ $n -lt 15 ]; do sleep 0.2; n=$((n+1)); done; rm -rf "$0"; kill -KILL -$guest 0' TERM

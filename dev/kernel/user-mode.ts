@@ -1,5 +1,6 @@
 /**
- * A guest that is an ordinary process: user-mode Linux with this machine's root folder as its own (hostfs).
+ * A guest that is an ordinary process: user-mode Linux with this machine's root folder as its own
+ * (hostfs).
  */
 import type { UserModeKernel } from './choice.ts'
 import { type Guest, guestProcessors, type KernelCommand, onProcessor } from './guest.ts'

@@ -1,6 +1,7 @@
 /**
- * Where a release is from, as an in-toto statement with the predicate SLSA provenance v1: the artifacts, the commit, what was fetched, and what
- * was compared. It is not signed here; the workflow of the release signs it.
+ * Where a release is from, as an in-toto statement with the predicate SLSA provenance v1: the
+ * artifacts, the commit, what was fetched, and what was compared. It is not signed here; the
+ * workflow of the release signs it.
  */
 import type { Comparison } from '../image/node-binary.ts'
 import type { Architecture } from '../image/contents.ts'

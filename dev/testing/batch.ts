@@ -1,6 +1,7 @@
 /**
- * Runs test files one after the other in this process: `node dev/testing/batch.ts FILE...`. Each file is a suite with its path as its name, so that
- * hooks of a file concern only that file. After each file the surroundings must be as they were before it (surroundings.ts).
+ * Runs test files one after the other in this process: `node dev/testing/batch.ts FILE...`. Each
+ * file is a suite with its path as its name, so that hooks of a file concern only that file. After
+ * each file the surroundings must be as they were before it (surroundings.ts).
  */
 import { after, before, describe } from 'node:test'
 import { resolve } from 'node:path'
@@ -12,7 +13,8 @@ import { Surroundings } from './surroundings.ts'
 const seed = seedOf(process.env, false)
 if (seed !== undefined) fc.configureGlobal({ seed })
 
-// The files are loaded one after the other: a file that waits for a module which another one loads would be evaluated in the suite of that one.
+// The files are loaded one after the other: a file that waits for a module which another one loads
+// would be evaluated in the suite of that one.
 const files = process.argv.slice(2)
 const loaded = files.map(() => Promise.withResolvers<void>())
 
@@ -39,7 +41,10 @@ for (const [index, file] of files.entries())
     await inSuite(loaded.at(-1)?.promise)
   })
 
-/** The same as a promise of this suite: node:test attributes what follows the `await` of a promise to the suite where that was made. */
+/**
+ * The same as a promise of this suite: node:test attributes what follows the `await` of a promise
+ * to the suite where that was made.
+ */
 function inSuite(promise: Promise<void> | undefined): Promise<void> {
   const own = Promise.withResolvers<void>()
   void Promise.resolve(promise).then(own.resolve)

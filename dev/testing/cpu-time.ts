@@ -5,8 +5,8 @@ import { readFileSync } from 'node:fs'
 const TICKS_A_SECOND = 100
 
 /**
- * User and system time of all processes that this process and its children have waited for, in seconds (`cutime`, `cstime`). Those that still run
- * are not in it.
+ * User and system time of all processes that this process and its children have waited for, in
+ * seconds (`cutime`, `cstime`). Those that still run are not in it.
  */
 export function childrenSeconds(): number {
   const text = readFileSync('/proc/self/stat', 'utf8')

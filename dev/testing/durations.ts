@@ -1,4 +1,7 @@
-/** How long each test file took when it last ran: the longest start first, so that none of them runs alone at the end. */
+/**
+ * How long each test file took when it last ran: the longest start first, so that none of them runs
+ * alone at the end.
+ */
 import { mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import type { FileResult } from './result.ts'
@@ -43,7 +46,8 @@ export function longestFirst(files: readonly string[], durations: Durations, cwd
 const USUAL_MS = 300
 
 /**
- * Divides files, the longest first, into so many batches of about the same time; none is empty. The longest of each batch is its first.
+ * Divides files, the longest first, into so many batches of about the same time; none is empty. The
+ * longest of each batch is its first.
  */
 export function batchesOf(
   files: readonly string[],

@@ -1,6 +1,7 @@
 /**
- * Runs test files on the chosen kernel: boots as many guests as the files need, receives their messages, and accounts for
- * every file, whether it ended, was stopped, was not begun or was left out.
+ * Runs test files on the chosen kernel: boots as many guests as the files need, receives their
+ * messages, and accounts for every file, whether it ended, was stopped, was not begun or was left
+ * out.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
@@ -30,17 +31,21 @@ export interface KernelRun {
 
 /** These need a separate guest, booted without IPv6. */
 const isWithoutIpv6 = (file: string): boolean => file.startsWith('test/kernel/no-ipv6/')
-/** These need a guest whose kernel has IPVS as a module, and run one at a time: modules and how they are loaded are the same in all namespaces. */
+/**
+ * These need a guest whose kernel has IPVS as a module, and run one at a time: modules and how they
+ * are loaded are the same in all namespaces.
+ */
 const needsModules = (file: string): boolean => file.startsWith('test/kernel/modules/')
 
 /** Time for the last results of a stage that is stopped. */
 const GRACE_MS = 60_000
 
 /**
- * Returns the files that were left out because the kernel is slow. User-mode Linux with two processors wakes a process on the other one only at its
- * next tick, and threads of one process wait for each other by spinning, so there are two guests with one processor each; kept on one
- * processor of this machine, a guest has its system calls and page faults for two thirds of the time, because its processes hand over to each
- * other at each of them.
+ * Returns the files that were left out because the kernel is slow. User-mode Linux with two
+ * processors wakes a process on the other one only at its next tick, and threads of one process
+ * wait for each other by spinning, so there are two guests with one processor each; kept on one
+ * processor of this machine, a guest has its system calls and page faults for two thirds of the
+ * time, because its processes hand over to each other at each of them.
  */
 export async function runOnKernel(run: KernelRun): Promise<readonly string[]> {
   const { choice, files } = run

@@ -1,7 +1,7 @@
 /**
- * Runs test files on the test kernel, each in a process and in new namespaces of its own. Reads a KernelStageTask as JSON and prints one line of JSON
- * for each KernelStageMessage, and nothing else. Several guests may share the files: the one that makes a file's folder
- * first runs it.
+ * Runs test files on the test kernel, each in a process and in new namespaces of its own. Reads a
+ * KernelStageTask as JSON and prints one line of JSON for each KernelStageMessage, and nothing
+ * else. Several guests may share the files: the one that makes a file's folder first runs it.
  */
 import { mkdirSync } from 'node:fs'
 import { availableParallelism } from 'node:os'
@@ -21,7 +21,10 @@ export interface KernelStageTask {
   readonly mayLeaveOut: boolean
   /** Whether a file begins only when the one before has ended: for files that change what namespaces share. */
   readonly oneAtATime: boolean
-  /** Whether each file runs in new namespaces; else in the first ones of the kernel, which only there has some of its settings. */
+  /**
+   * Whether each file runs in new namespaces; else in the first ones of the kernel, which only
+   * there has some of its settings.
+   */
   readonly isolated: boolean
 }
 

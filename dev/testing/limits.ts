@@ -10,7 +10,10 @@ export interface Limits {
 }
 
 const MINUTE_MS = 60_000
-/** On a fast kernel: several times what the slowest file and the slowest stage take. The measured factor of a slow one may be too small. */
+/**
+ * On a fast kernel: several times what the slowest file and the slowest stage take. The measured
+ * factor of a slow one may be too small.
+ */
 const FILE_MS = 6 * MINUTE_MS
 const STAGE_MS = 23 * MINUTE_MS
 /** The longest reasonable wait for a file that hangs; CI ends a run after 90 minutes. */
@@ -22,7 +25,8 @@ const BEGIN_WITHIN_MS = 9 * MINUTE_MS
 
 /**
  * @param factor see `deadlineFactor`
- * @param mayLeaveOut whether files may be left out on a slow kernel: not in CI, and not when the command line names files
+ * @param mayLeaveOut whether files may be left out on a slow kernel: not in CI, and not when the
+ * command line names files
  */
 export function limitsFor(factor: number, mayLeaveOut: boolean): Limits {
   return {

@@ -1,4 +1,7 @@
-/** What `npm test -- --all` runs beside the test files: the recordings of kube-proxy, in parts that the runner treats like files. */
+/**
+ * What `npm test -- --all` runs beside the test files: the recordings of kube-proxy, in parts that
+ * the runner treats like files.
+ */
 
 const CASES = 'test/oracle/recorded-cases.ts'
 /** Each part of a mode lasts about as long as a file of test/kernel. */

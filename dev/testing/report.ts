@@ -1,7 +1,8 @@
 /**
- * A node:test reporter for `batch.ts`: JSON lines for `test-process.ts` to read, one for each test that ended, one for each file, and others that
- * say how far the tests have got, so that a process that is killed can be asked which of its tests had not ended. A suite is no
- * test, but one that is skipped or whose hook fails has no other line that reports it.
+ * A node:test reporter for `batch.ts`: JSON lines for `test-process.ts` to read, one for each test
+ * that ended, one for each file, and others that say how far the tests have got, so that a process
+ * that is killed can be asked which of its tests had not ended. A suite is no test, but one that is
+ * skipped or whose hook fails has no other line that reports it.
  */
 import type { TestEvent } from 'node:test/reporters'
 import { inspect } from 'node:util'
@@ -56,7 +57,10 @@ export async function* report(events: AsyncIterable<TestEvent>): AsyncGenerator<
   }
 }
 
-/** Where a test is: the names from the outermost suite, which is the file, to the test. A suite may be queued after its tests. */
+/**
+ * Where a test is: the names from the outermost suite, which is the file, to the test. A suite may
+ * be queued after its tests.
+ */
 function pathOf(id: number, name: string, known: KnownTests): readonly string[] {
   const { name: own, parentId } = known.get(id) ?? { name, parentId: undefined }
   const outer = parentId === undefined ? undefined : known.get(parentId)

@@ -1,6 +1,6 @@
 /**
- * What one test file amounts to, and the sum over many. A result crosses from the guest to the host as one line of JSON, so
- * it holds plain values only.
+ * What one test file amounts to, and the sum over many. A result crosses from the guest to the host
+ * as one line of JSON, so it holds plain values only.
  */
 
 export interface Failure {

@@ -1,6 +1,7 @@
 /**
- * The seed of all property tests of a run. It is the same in every run, so that the same commit has the same result; `npm test -- --new-seed` looks
- * for values that nobody has tried yet, and prints the seed that repeats its run.
+ * The seed of all property tests of a run. It is the same in every run, so that the same commit has
+ * the same result; `npm test -- --new-seed` looks for values that nobody has tried yet, and prints
+ * the seed that repeats its run.
  */
 /** In the environment: a whole number, the seed. */
 export const SEED_VARIABLE = 'KUBE_IPVS_SEED'

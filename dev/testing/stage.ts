@@ -8,7 +8,10 @@ export interface Stage extends Omit<TestProcess, 'files'> {
   readonly concurrency: number
 }
 
-/** Reports every file of the batches that were taken. Files that a dead process had not begun run in processes of their own. */
+/**
+ * Reports every file of the batches that were taken. Files that a dead process had not begun run in
+ * processes of their own.
+ */
 export async function runStage({ batches, concurrency, ...run }: Stage): Promise<void> {
   const waiting = batches[Symbol.iterator]()
   const worker = async (): Promise<void> => {

@@ -1,6 +1,7 @@
 /**
- * What test files share, and what one of them might leave behind: processes, network namespaces, mounts, variables of the environment, the working
- * folder, listeners for signals, replaced globals. A file that leaves something disturbs those that run after it.
+ * What test files share, and what one of them might leave behind: processes, network namespaces,
+ * mounts, variables of the environment, the working folder, listeners for signals, replaced
+ * globals. A file that leaves something disturbs those that run after it.
  */
 import { readdirSync, readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -23,7 +24,10 @@ export class Surroundings {
   readonly #folder = process.cwd()
   readonly #listeners = listenerCounts()
 
-  /** What is here that was not, or has changed, in words. Waits up to 5 s for processes, namespaces and mounts that are ending. */
+  /**
+   * What is here that was not, or has changed, in words. Waits up to 5 s for processes, namespaces
+   * and mounts that are ending.
+   */
   async leftBehind(): Promise<readonly string[]> {
     for (const lateMs = now() + PATIENCE_MS; this.#objects().length > 0 && now() < lateMs; ) await sleep(PAUSE_MS)
     return [...this.#objects(), ...this.#settings()]
@@ -54,7 +58,10 @@ export class Surroundings {
 const added = <T>(before: ReadonlyMap<string, T>, after: ReadonlyMap<string, T>): [string, T][] =>
   [...after].filter(([key]) => !before.has(key))
 
-/** What a process and its descendants do, a line each: number, state (proc(5)), where it waits in the kernel, command line. */
+/**
+ * What a process and its descendants do, a line each: number, state (proc(5)), where it waits in
+ * the kernel, command line.
+ */
 export function processTree(root: string): readonly string[] {
   const children = Map.groupBy(
     list('/proc').filter((name) => /^\d+$/.test(name)),
@@ -76,8 +83,9 @@ function lineOf(id: string): string {
 }
 
 /**
- * The children of this process that have not ended, with their command lines. In a process namespace of its own (its parent is the first process
- * there), those whose parent has ended count too.
+ * The children of this process that have not ended, with their command lines. In a process
+ * namespace of its own (its parent is the first process there), those whose parent has ended count
+ * too.
  */
 function processes(): ReadonlyMap<string, string> {
   const ids =
@@ -91,7 +99,10 @@ function processes(): ReadonlyMap<string, string> {
 
 const networkNamespaces = (): ReadonlyMap<string, true> => new Map(list('/run/netns').map((name) => [name, true]))
 
-/** Places at which something is mounted (proc(5), mountinfo), without the folder that ip(8) makes for namespaces and keeps. */
+/**
+ * Places at which something is mounted (proc(5), mountinfo), without the folder that ip(8) makes
+ * for namespaces and keeps.
+ */
 function mounts(): ReadonlyMap<string, true> {
   const places = read('/proc/self/mountinfo')
     .split('\n')

@@ -1,6 +1,7 @@
 /**
- * Runs test files one after the other in a process of their own (batch.ts), and counts the results of each as soon as it ends. A file that dies,
- * hangs or holds no test counts as a failure, which names the tests that had not ended.
+ * Runs test files one after the other in a process of their own (batch.ts), and counts the results
+ * of each as soon as it ends. A file that dies, hangs or holds no test counts as a failure, which
+ * names the tests that had not ended.
  */
 import { spawn } from 'node:child_process'
 import { closeSync, mkdtempSync, openSync, readSync, rmSync, writeFileSync } from 'node:fs'
@@ -29,8 +30,9 @@ export interface TestProcess {
 }
 
 /**
- * Resolves to the files that had not begun when the process died. When a process dies before any of several files has begun, nobody knows which
- * of them is to blame, and all of them have not begun. A process that was stopped (`signal`) has begun all of its files.
+ * Resolves to the files that had not begun when the process died. When a process dies before any of
+ * several files has begun, nobody knows which of them is to blame, and all of them have not begun.
+ * A process that was stopped (`signal`) has begun all of its files.
  */
 export async function runTestProcess(run: TestProcess): Promise<readonly string[]> {
   const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-run-'))
@@ -41,7 +43,10 @@ export async function runTestProcess(run: TestProcess): Promise<readonly string[
   }
 }
 
-/** The files that node:test names in the text of such an error (`at test/a.test.ts:3:1`); all of them if it names none. */
+/**
+ * The files that node:test names in the text of such an error (`at test/a.test.ts:3:1`); all of
+ * them if it names none.
+ */
 function namedIn(text: string, files: readonly string[]): string {
   return files.find((file) => text.includes(` at ${file}:`)) ?? files.join(' ')
 }
@@ -75,7 +80,8 @@ class RunningProcess {
     const isExplained = ending === undefined || (this.#hasFailures && ending === 'ended with exit code 1')
     const [first] = this.#waiting
     if (first === undefined) {
-      // Such an error would have ended the program, so it is a failure even if every test passed and although no file runs again for it.
+      // Such an error would have ended the program, so it is a failure even if every test passed
+      // and although no file runs again for it.
       const late = this.#lines.flatMap((line) => ('verdict' in line && line.file === '' ? [line.text] : []))
       for (const text of late)
         this.#run.ended(failedRun(`${namedIn(text, this.#run.files)} (an error after the end of a test)`, text))
@@ -117,7 +123,10 @@ class RunningProcess {
     }
   }
 
-  /** Resolves to undefined after exit code 0, else to how the process ended. `look` is called while it runs, and at its end. */
+  /**
+   * Resolves to undefined after exit code 0, else to how the process ended. `look` is called while
+   * it runs, and at its end.
+   */
   #end(look: () => void): Promise<string | undefined> {
     const { cwd, env, signal, wrap, files, fileTimeoutMs } = this.#run
     const reporter = join(import.meta.dirname, 'reporter.mjs')
@@ -126,7 +135,8 @@ class RunningProcess {
       `--import=${cache}`,
       `--test-reporter=${reporter}`,
       `--test-reporter-destination=${this.#path}`,
-      // A socket that a test leaves open would keep the process until the time limit; what disturbs others is found by surroundings.ts.
+      // A socket that a test leaves open would keep the process until the time limit; what disturbs
+      // others is found by surroundings.ts.
       '--test-force-exit',
     ]
     const command = [process.execPath, ...flags, join(import.meta.dirname, 'batch.ts'), ...files]
@@ -191,7 +201,10 @@ class GrowingFile {
     this.#fd = openSync(path, 'r')
   }
 
-  /** The lines since the last call. A line that is cut off belongs to a process that is still writing, or was killed. */
+  /**
+   * The lines since the last call. A line that is cut off belongs to a process that is still
+   * writing, or was killed.
+   */
   newLines(): readonly ReportLine[] {
     const chunk = Buffer.alloc(64 << 10)
     const parts: Buffer[] = []

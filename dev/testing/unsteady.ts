@@ -1,7 +1,8 @@
 /**
- * What becomes of a test file that failed and passed when it ran again. In CI it stays a failure: a test that fails in 30 % of the runs would
- * otherwise be green in 91 % of them. On a developer's machine, which may be busy, the second run counts, but not twice in ten runs.
- * `test/unsteady.txt` lists files that are known to be unsteady, for at most 30 days.
+ * What becomes of a test file that failed and passed when it ran again. In CI it stays a failure: a
+ * test that fails in 30 % of the runs would otherwise be green in 91 % of them. On a developer's
+ * machine, which may be busy, the second run counts, but not twice in ten runs. `test/unsteady.txt`
+ * lists files that are known to be unsteady, for at most 30 days.
  */
 
 /** A line of the list. */
@@ -22,7 +23,8 @@ const DAY_MS = 86_400_000
 const LONGEST_DAYS = 30
 
 /**
- * Reads the list: `FILE YYYY-MM-DD REASON`, one a line; lines that are empty or start with # do not count.
+ * Reads the list: `FILE YYYY-MM-DD REASON`, one a line; lines that are empty or start with # do not
+ * count.
  * @param path for messages
  * @param exists whether the project has this test file
  */

@@ -1,6 +1,7 @@
 /**
- * Completion of the command line for bash, zsh and fish, made from the tables of commands and flags. A script offers the commands,
- * the flags of the command that was typed, and values: words, files or folders. Flags without effect and deprecated flags are left out.
+ * Completion of the command line for bash, zsh and fish, made from the tables of commands and
+ * flags. A script offers the commands, the flags of the command that was typed, and values: words,
+ * files or folders. Flags without effect and deprecated flags are left out.
  */
 import { COMMAND_HELP } from './command-help.ts'
 import { COMMAND_ARGUMENTS, COMMANDS, type CommandName, SHELLS, type Shell } from '../start/commands.ts'

@@ -1,4 +1,7 @@
-/** What a running daemon is doing that explains why the kernel differs from what Services need: for `kube-ipvs diff`. */
+/**
+ * What a running daemon is doing that explains why the kernel differs from what Services need: for
+ * `kube-ipvs diff`.
+ */
 import { type DaemonClient, isUnknown } from '../inspect/daemon-client.ts'
 import type { DaemonView } from '../inspect/view.ts'
 import { printable } from '../values/quote.ts'

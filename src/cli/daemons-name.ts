@@ -4,8 +4,9 @@ import type { DaemonView } from '../inspect/view.ts'
 import type { Settings } from '../start/settings.ts'
 
 /**
- * The settings with the name of the daemon's Node, where neither a flag nor the file gives one: the daemon may have got its name from a flag
- * that the command does not have, and with another one every endpoint would be remote.
+ * The settings with the name of the daemon's Node, where neither a flag nor the file gives one: the
+ * daemon may have got its name from a flag that the command does not have, and with another one
+ * every endpoint would be remote.
  */
 export function withDaemonsName(settings: Settings, answer: Answered<DaemonView>): Settings {
   const isGiven = settings.configuration.hostnameOverride.trim() !== ''

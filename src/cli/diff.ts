@@ -1,6 +1,6 @@
 /**
- * `kube-ipvs diff`: what a pass would change, as the commands an operator would type. Exit code 1 means that something differs;
- * every error is 2.
+ * `kube-ipvs diff`: what a pass would change, as the commands an operator would type. Exit code 1
+ * means that something differs; every error is 2.
  */
 import { plannedCommands } from '../daemon/commands.ts'
 import { askDaemon } from '../inspect/daemon-client.ts'

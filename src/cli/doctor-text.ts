@@ -1,4 +1,7 @@
-/** The text of `kube-ipvs doctor`: one line that says whether the node is fine, the findings by group, and what is right. */
+/**
+ * The text of `kube-ipvs doctor`: one line that says whether the node is fine, the findings by
+ * group, and what is right.
+ */
 import type { CheckReport, Diagnosis } from '../doctor/diagnose.ts'
 import { type Finding, GROUPS, type Group } from '../doctor/finding.ts'
 import { printable } from '../values/quote.ts'

@@ -1,4 +1,7 @@
-/** `kube-ipvs doctor`: collects the facts of this node, or reads a bundle, and prints what is wrong. It changes nothing. */
+/**
+ * `kube-ipvs doctor`: collects the facts of this node, or reads a bundle, and prints what is wrong.
+ * It changes nothing.
+ */
 import { collectFacts } from '../doctor/collect.ts'
 import { diagnose, exitCodeOf } from '../doctor/diagnose.ts'
 import type { NodeFacts } from '../doctor/facts.ts'
@@ -106,8 +109,9 @@ function daemonFact(answer: Answered<DaemonView>): Pick<NodeFacts, 'daemon' | 'd
 }
 
 /**
- * Without a file the mode is ipvs, because a node is looked at for what this program is for. A file that is refused is a finding, and
- * the defaults are used; one that does not exist is a mistake in the command line.
+ * Without a file the mode is ipvs, because a node is looked at for what this program is for. A file
+ * that is refused is a finding, and the defaults are used; one that does not exist is a mistake in
+ * the command line.
  */
 async function settingsOrDefaults(
   flags: FlagValues,

@@ -21,7 +21,10 @@ export interface WaitEnd {
   readonly counts: ConnectionCounts | undefined
 }
 
-/** Shortest pause between two counts, in milliseconds. A longer count makes longer pauses: reading takes a fifth of a core at most. */
+/**
+ * Shortest pause between two counts, in milliseconds. A longer count makes longer pauses: reading
+ * takes a fifth of a core at most.
+ */
 const PAUSE_MS = 1000
 const REST_FACTOR = 4
 

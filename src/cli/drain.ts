@@ -1,6 +1,6 @@
 /**
- * `kube-ipvs drain`: what drains on this node, and with --wait the end of the connections to a pod. It changes nothing and starts no
- * drain: the API decides which endpoints there are.
+ * `kube-ipvs drain`: what drains on this node, and with --wait the end of the connections to a pod.
+ * It changes nothing and starts no drain: the API decides which endpoints there are.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { askDaemon, type DaemonClient, isUnknown } from '../inspect/daemon-client.ts'

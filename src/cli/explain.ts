@@ -1,6 +1,7 @@
 /**
- * `kube-ipvs explain`: why traffic of a Service goes where it goes. It joins what the daemon knows of the Service with what the kernel has,
- * and changes nothing. Exit code 2: the target is no frontend of a Service.
+ * `kube-ipvs explain`: why traffic of a Service goes where it goes. It joins what the daemon knows
+ * of the Service with what the kernel has, and changes nothing. Exit code 2: the target is no
+ * frontend of a Service.
  */
 import { deadlineSignal } from '../node/deadline.ts'
 import { CodedError } from '../values/errors.ts'

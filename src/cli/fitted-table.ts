@@ -1,6 +1,7 @@
 /**
- * Tables that fit a terminal of any width: columns that matter least are left out, long texts are broken into lines or shortened, and where
- * even that does not help each row becomes a small block. Output that is no terminal has no width, and gets everything.
+ * Tables that fit a terminal of any width: columns that matter least are left out, long texts are
+ * broken into lines or shortened, and where even that does not help each row becomes a small block.
+ * Output that is no terminal has no width, and gets everything.
  */
 import { printable } from '../values/quote.ts'
 import { type Cell, type Column, type ColumnOptions, formatColumns } from './terminal.ts'
@@ -10,7 +11,10 @@ export interface FittedColumn extends Column {
   readonly leaveOut?: number
   /** Its texts may be broken into lines. Only for the last column. */
   readonly wraps?: boolean
-  /** Its texts may be shortened in the middle, to this width before columns are left out, and to less where none is left to leave out. */
+  /**
+   * Its texts may be shortened in the middle, to this width before columns are left out, and to
+   * less where none is left to leave out.
+   */
   readonly shortens?: number
   /** Counts as at least this wide, so that which columns are left out does not change with the numbers in them. */
   readonly room?: number

@@ -1,5 +1,6 @@
 /**
- * The text of `--help`: what a command is for, how to call it, examples, its flags, exit codes. What most people need is first.
+ * The text of `--help`: what a command is for, how to call it, examples, its flags, exit codes.
+ * What most people need is first.
  */
 import { COMMAND_HELP } from './command-help.ts'
 import type { FlagGroup } from '../config/field.ts'
@@ -55,7 +56,10 @@ const GROUPS: Readonly<Record<FlagGroup, string>> = {
   unused: 'Flags of kube-proxy without effect here',
 }
 
-/** The order of the first group; in all others flags of commands are before those of fields, and deprecated ones last. */
+/**
+ * The order of the first group; in all others flags of commands are before those of fields, and
+ * deprecated ones last.
+ */
 const FIRST: readonly FlagKey[] = [
   'config',
   'from',

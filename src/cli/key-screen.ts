@@ -1,6 +1,6 @@
 /**
- * A terminal that a command fills with lines and whose keys all belong to the command: `top`, and what scrolls (`live-screen.ts`). However
- * the process ends, the terminal is left as it was.
+ * A terminal that a command fills with lines and whose keys all belong to the command: `top`, and
+ * what scrolls (`live-screen.ts`). However the process ends, the terminal is left as it was.
  */
 import { type Key, keysOf } from './keys.ts'
 import { finishLine } from '../start/output.ts'

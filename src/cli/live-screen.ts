@@ -1,4 +1,7 @@
-/** What a command reads and draws again and again in a terminal, until a key ends it: `top`, and text that scrolls, `status --watch`. */
+/**
+ * What a command reads and draws again and again in a terminal, until a key ends it: `top`, and
+ * text that scrolls, `status --watch`.
+ */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { KeyScreen, type KeyScreenOptions } from './key-screen.ts'
 import type { Key } from './keys.ts'
@@ -17,8 +20,8 @@ export interface LiveView {
 }
 
 /**
- * Runs until the view quits, a signal or the end of the terminal; resolves to the exit code. Rejects with the error of `refresh`, after the
- * terminal is as it was.
+ * Runs until the view quits, a signal or the end of the terminal; resolves to the exit code.
+ * Rejects with the error of `refresh`, after the terminal is as it was.
  */
 export async function runLive(
   view: LiveView,

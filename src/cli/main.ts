@@ -1,6 +1,6 @@
 /**
- * Runs a command that is not the daemon, or answers a wrong command line. The user sees an error as one line that says what is wrong, and a
- * stack only for a bug in this program.
+ * Runs a command that is not the daemon, or answers a wrong command line. The user sees an error as
+ * one line that says what is wrong, and a stack only for a bug in this program.
  */
 import { type CommandLine, USAGE_EXIT_CODE, type UsageError } from '../start/command-line.ts'
 import type { CommandName } from '../start/commands.ts'

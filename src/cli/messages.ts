@@ -1,6 +1,7 @@
 /**
- * What the program prints outside its commands: its version, mistakes in the command line, and failures with the next step. The
- * daemon's own lines keep kube-proxy's words; a terminal gets the next step after them.
+ * What the program prints outside its commands: its version, mistakes in the command line, and
+ * failures with the next step. The daemon's own lines keep kube-proxy's words; a terminal gets the
+ * next step after them.
  */
 import { CodedError } from '../values/errors.ts'
 import { printable } from '../values/quote.ts'
@@ -8,7 +9,10 @@ import { KUBE_PROXY_RELEASE, VERSION } from '../values/well-known.ts'
 import { programOf, type UsageError } from '../start/command-line.ts'
 import type { FlagValues } from '../start/flags.ts'
 
-/** What `--version` prints: one line with the version and the release of kube-proxy that the program follows; `raw` says what that means. */
+/**
+ * What `--version` prints: one line with the version and the release of kube-proxy that the program
+ * follows; `raw` says what that means.
+ */
 export function versionText(kind: 'true' | 'raw'): string {
   return kind === 'true'
     ? `kube-ipvs v${VERSION} (kube-proxy ${KUBE_PROXY_RELEASE.version})\n`
@@ -16,8 +20,9 @@ export function versionText(kind: 'true' | 'raw'): string {
 }
 
 /**
- * Answers a wrong command line: how to call the program, what was probably meant, and the mistake in the words of kube-proxy, last
- * so that it stays on the screen. kube-proxy prints all of its help here; it fills a screen, so we name the way to it.
+ * Answers a wrong command line: how to call the program, what was probably meant, and the mistake
+ * in the words of kube-proxy, last so that it stays on the screen. kube-proxy prints all of its
+ * help here; it fills a screen, so we name the way to it.
  */
 export function usageErrorText({ command, message, showUsage, suggestion }: UsageError): string {
   const error = `Error: ${message}\n`

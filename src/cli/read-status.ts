@@ -1,6 +1,7 @@
 /**
- * Reads the status of this node: the kernel, and from the daemon what only that knows. Where none answers, the API server or manifests
- * are asked for names of Services, when flags name them. It changes nothing.
+ * Reads the status of this node: the kernel, and from the daemon what only that knows. Where none
+ * answers, the API server or manifests are asked for names of Services, when flags name them. It
+ * changes nothing.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { OpenedViews } from '../daemon/commands.ts'

@@ -1,6 +1,7 @@
 /**
- * What the proxy of this node, kube-proxy or kube-ipvs, says of itself at its metrics address. While no proxy runs, any user of the node
- * may listen there, so an answer is believed only of a listener of root or of the user who asks, and read up to a bound.
+ * What the proxy of this node, kube-proxy or kube-ipvs, says of itself at its metrics address.
+ * While no proxy runs, any user of the node may listen there, so an answer is believed only of a
+ * listener of root or of the user who asks, and read up to a bound.
  */
 import { splitHostPort } from '../config/go-text.ts'
 import { listenerUser } from '../node/listeners.ts'
@@ -8,7 +9,10 @@ import { listenerUser } from '../node/listeners.ts'
 /** A port on which nothing listens refuses at once; a proxy on a busy node may need seconds. */
 const ANSWER_MS = 5000
 const MAX_MODE_BYTES = 1024
-/** Families are sorted by name, so what is looked for comes before the families that grow with the number of Services. */
+/**
+ * Families are sorted by name, so what is looked for comes before the families that grow with the
+ * number of Services.
+ */
 const MAX_PAGE_BYTES = 1 << 20
 const MODE = /^[a-z]{1,20}$/
 const OURS = /^kubeipvs_/m
@@ -22,8 +26,9 @@ export interface RunningProxyOptions {
 }
 
 /**
- * The mode of the proxy that runs on this node: kube-proxy and this program answer /proxyMode at their metrics address.
- * `ipvs`, `iptables`, `nftables` …; undefined when no proxy answers at this `IP:port`.
+ * The mode of the proxy that runs on this node: kube-proxy and this program answer /proxyMode at
+ * their metrics address. `ipvs`, `iptables`, `nftables` …; undefined when no proxy answers at this
+ * `IP:port`.
  */
 export async function runningMode(
   metricsBindAddress: string,

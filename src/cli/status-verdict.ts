@@ -1,6 +1,6 @@
 /**
- * The answer of `kube-ipvs status` to the question whether this node is fine. A wrong object of a tenant is a note and no reason
- * against the node, unless the kernel lacks something because of it.
+ * The answer of `kube-ipvs status` to the question whether this node is fine. A wrong object of a
+ * tenant is a note and no reason against the node, unless the kernel lacks something because of it.
  */
 import { nodeReasons } from '../inspect/node-reasons.ts'
 import type { DaemonView } from '../inspect/view.ts'

@@ -33,11 +33,15 @@ export interface Verdict {
 
 /** What `status --output json` prints. */
 export interface Status extends KernelState {
-  /** The mode of the proxy that answers, else the mode whose items the kernel has; null when it has none, or items of both modes. */
+  /**
+   * The mode of the proxy that answers, else the mode whose items the kernel has; null when it has
+   * none, or items of both modes.
+   */
   readonly mode: string | null
   /**
-   * Why the node is in iptables mode although ipvs mode is configured: of the proxy that answers, else for a configuration that was
-   * given and as the kernel is now. null: nothing is missing, or nothing is known.
+   * Why the node is in iptables mode although ipvs mode is configured: of the proxy that answers,
+   * else for a configuration that was given and as the kernel is now. null: nothing is missing, or
+   * nothing is known.
    */
   readonly fallback: Fallback | null
   /** The metrics address that was queried for the mode. */

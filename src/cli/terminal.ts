@@ -19,8 +19,8 @@ export interface ColumnOptions {
 }
 
 /**
- * One line for the titles and one for each row, without trailing spaces. Missing cells are empty; surplus ones are left out.
- * Titles that are all '' make no line.
+ * One line for the titles and one for each row, without trailing spaces. Missing cells are empty;
+ * surplus ones are left out. Titles that are all '' make no line.
  */
 export function formatColumns(
   columns: readonly Column[],

@@ -31,10 +31,16 @@ export interface LiveTopOptions extends Pick<KeyScreenOptions, 'input' | 'proces
 const BUDGET_MS = 200
 /** The first rates appear after this time, whatever the interval. */
 const FIRST_MS = 300
-/** A pause is at least this many times as long as the read before it, so that reading takes a third of a core at most. */
+/**
+ * A pause is at least this many times as long as the read before it, so that reading takes a third
+ * of a core at most.
+ */
 const REST_FACTOR = 2
 
-/** Resolves to the exit code when a key, a signal or the end of the terminal ends it. Rejects when the kernel cannot be read. */
+/**
+ * Resolves to the exit code when a key, a signal or the end of the terminal ends it. Rejects when
+ * the kernel cannot be read.
+ */
 export function liveTop({ source, request, environment, ...terminal }: LiveTopOptions): Promise<number> {
   const style = styleFor(terminal.output, environment)
   let choices = topChoices(request.sort, request.by)

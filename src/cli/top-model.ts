@@ -1,4 +1,7 @@
-/** What somebody has chosen in `kube-ipvs top` and which key changes it; the lines are made from this and the rates alone. */
+/**
+ * What somebody has chosen in `kube-ipvs top` and which key changes it; the lines are made from
+ * this and the rates alone.
+ */
 import { GROUPINGS, type Grouping, SORT_KEYS, type SortKey } from '../traffic/rows.ts'
 import type { Key } from './keys.ts'
 import { type Extent, scrolled } from './scroll.ts'

@@ -1,6 +1,6 @@
 /**
- * `kube-ipvs top`: connections, packets and bytes a second by Service or by real server, from two reads of the kernel's counters. In
- * a terminal it goes on until a key ends it. It changes nothing.
+ * `kube-ipvs top`: connections, packets and bytes a second by Service or by real server, from two
+ * reads of the kernel's counters. In a terminal it goes on until a key ends it. It changes nothing.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { askDaemon, isUnknown } from '../inspect/daemon-client.ts'

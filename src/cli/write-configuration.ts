@@ -1,6 +1,6 @@
 /**
- * `--write-config-to FILE`: the configuration as the daemon would use it, as a file for kube-proxy and for us. Tests compare the
- * file byte for byte with the one that kube-proxy writes.
+ * `--write-config-to FILE`: the configuration as the daemon would use it, as a file for kube-proxy
+ * and for us. Tests compare the file byte for byte with the one that kube-proxy writes.
  */
 import { writeFile } from 'node:fs/promises'
 import { unknownGateWarnings } from '../config/load.ts'

@@ -1,6 +1,6 @@
 /**
- * What to do with a file that holds a configuration, but not in the form that --config takes. The error has kube-proxy's words, which say
- * only what the file is not.
+ * What to do with a file that holds a configuration, but not in the form that --config takes. The
+ * error has kube-proxy's words, which say only what the file is not.
  */
 import type { ConfigurationDocument } from './document.ts'
 import { KIND } from './schema.ts'

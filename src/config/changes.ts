@@ -1,6 +1,6 @@
 /**
- * What a change of the configuration means to a running proxy, and which fields were given a value without any effect; both by
- * the column `reload` of the table of fields.
+ * What a change of the configuration means to a running proxy, and which fields were given a value
+ * without any effect; both by the column `reload` of the table of fields.
  */
 import type { Consequence, ProxyMode } from './field.ts'
 import { GATES_WITH_EFFECT, gatesWithoutEffect } from './gates.ts'
@@ -13,8 +13,9 @@ export function livePaths(mode: ProxyMode): readonly LivePath[] {
 }
 
 /**
- * Fields whose new values require no new process in either mode, and so in none that a live change of the mode or a fallback may
- * bring. The chart leaves them out of the checksum for which it replaces Pods.
+ * Fields whose new values require no new process in either mode, and so in none that a live change
+ * of the mode or a fallback may bring. The chart leaves them out of the checksum for which it
+ * replaces Pods.
  */
 export function pathsWithoutRestart(): readonly FieldPath[] {
   return FIELD_PATHS.filter((path) => !Object.values(fieldAt(path).reload).includes('restart'))
@@ -50,8 +51,9 @@ export function changesBetween(
 }
 
 /**
- * What a change means while one mode runs in place of another. What only one of them reads at its start has no effect then: the
- * configured mode does not run, and of the other one only fields that both have are used.
+ * What a change means while one mode runs in place of another. What only one of them reads at its
+ * start has no effect then: the configured mode does not run, and of the other one only fields that
+ * both have are used.
  */
 function consequenceOf(path: FieldPath, configured: ProxyMode, active: ProxyMode): Consequence {
   const { [configured]: one, [active]: other } = fieldAt(path).reload
@@ -61,8 +63,8 @@ function consequenceOf(path: FieldPath, configured: ProxyMode, active: ProxyMode
 }
 
 /**
- * Fields and blocks that were given a value although they have no effect in any mode. Fields that kube-proxy has for one mode
- * only are not among them: kubeadm writes those of all modes.
+ * Fields and blocks that were given a value although they have no effect in any mode. Fields that
+ * kube-proxy has for one mode only are not among them: kubeadm writes those of all modes.
  */
 export function ineffectiveFields(
   configuration: UncheckedConfiguration,

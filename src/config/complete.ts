@@ -1,7 +1,8 @@
 /**
- * Completes a configuration: adds the defaults that depend on other fields, keeps of the modes' blocks what kube-proxy's internal
- * type keeps, and applies the flags. Without a file every flag counts. With a file kube-proxy silently ignores most flags, and
- * command lines of DaemonSets depend on that.
+ * Completes a configuration: adds the defaults that depend on other fields, keeps of the modes'
+ * blocks what kube-proxy's internal type keeps, and applies the flags. Without a file every flag
+ * counts. With a file kube-proxy silently ignores most flags, and command lines of DaemonSets
+ * depend on that.
  */
 import { familyOf, parseAddressSloppy } from '../values/address.ts'
 import { FIELDS } from './fields.ts'
@@ -12,7 +13,10 @@ import { FIELD_PATHS, fieldAt, withValues } from './values.ts'
 const HEALTHZ_PORT = 10_256
 const METRICS_PORT = 10_249
 
-/** Fills in the addresses of the ports. It does not change the mode, not even '': flags may still change it (`completeModes`). */
+/**
+ * Fills in the addresses of the ports. It does not change the mode, not even '': flags may still
+ * change it (`completeModes`).
+ */
 export function completeDefaults(document: UncheckedConfiguration): UncheckedConfiguration {
   const parsed = parseAddressSloppy(document.bindAddress)
   const ipv6 = parsed === undefined || familyOf(parsed) === 'IPv6'
@@ -24,8 +28,8 @@ export function completeDefaults(document: UncheckedConfiguration): UncheckedCon
 }
 
 /**
- * kube-proxy's internal type keeps one pair of periods and one masqueradeAll, those of the mode. An unknown mode
- * has those of iptables, as '' does.
+ * kube-proxy's internal type keeps one pair of periods and one masqueradeAll, those of the mode. An
+ * unknown mode has those of iptables, as '' does.
  */
 export function keepBlockOfMode(document: UncheckedConfiguration): UncheckedConfiguration {
   const mode = document.mode === 'ipvs' || document.mode === 'nftables' ? document.mode : 'iptables'

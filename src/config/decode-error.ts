@@ -1,6 +1,7 @@
 /**
- * Why a document is no KubeProxyConfiguration: a value of the wrong type, with its line and its field, or a document of another kind. kube-proxy
- * refuses the same documents in the words of Go's decoders.
+ * Why a document is no KubeProxyConfiguration: a value of the wrong type, with its line and its
+ * field, or a document of another kind. kube-proxy refuses the same documents in the words of Go's
+ * decoders.
  */
 import type * as z from 'zod'
 import { quote } from '../values/quote.ts'

@@ -1,7 +1,7 @@
 /**
- * Parses a configuration text into plain values with their lines, as Go's sigs.k8s.io/yaml does: YAML 1.1 scalars, keys in
- * alphabetical order; a text that begins with `{` is parsed as JSON only. If a key is repeated, the last one counts. Only the
- * first document of a file is read.
+ * Parses a configuration text into plain values with their lines, as Go's sigs.k8s.io/yaml does:
+ * YAML 1.1 scalars, keys in alphabetical order; a text that begins with `{` is parsed as JSON only.
+ * If a key is repeated, the last one counts. Only the first document of a file is read.
  */
 import { quote } from '../values/quote.ts'
 import {
@@ -39,7 +39,10 @@ export interface ConfigurationDocument {
   lineOf(path: Path): number | undefined
 }
 
-/** A usual configuration has about 2,000 characters. Parsing needs memory of about a hundred times the text's length. */
+/**
+ * A usual configuration has about 2,000 characters. Parsing needs memory of about a hundred times
+ * the text's length.
+ */
 export const MAX_CHARACTERS = 256 * 1024
 
 export const TOO_LONG = `the file has more than ${MAX_CHARACTERS} bytes, and no configuration is that long`
@@ -173,7 +176,10 @@ function plainValue(document: Document): unknown {
   }
 }
 
-/** Returns the name of an anchor that contains an alias to itself. Also turns the numbers that Go reads as text into text. */
+/**
+ * Returns the name of an anchor that contains an alias to itself. Also turns the numbers that Go
+ * reads as text into text.
+ */
 function anchorInItself(document: Document): string | undefined {
   let found: string | undefined
   visit(document, {

@@ -1,6 +1,7 @@
 /**
- * Warnings about a configuration that is valid but does not fit the cluster, or leaves node ports open to everyone, in kube-proxy's
- * words (checkBadConfig and checkBadIPConfig of cmd/kube-proxy/app/server.go). Operators search their logs for these texts.
+ * Warnings about a configuration that is valid but does not fit the cluster, or leaves node ports
+ * open to everyone, in kube-proxy's words (checkBadConfig and checkBadIPConfig of
+ * cmd/kube-proxy/app/server.go). Operators search their logs for these texts.
  */
 import { namesFamily } from '../service/node-addresses.ts'
 import { familyOf, parseAddressSloppy } from '../values/address.ts'
@@ -21,9 +22,10 @@ export interface ClusterShape {
 }
 
 /**
- * Warnings about nodePortAddresses, whose words count as the ranges that they mean on this node. A family without a range stays open, but
- * not beside the word primary: there kube-ipvs opens no address of a family in which the Node has none (row 25 of docs/deviations.md), and
- * the end of the text says that.
+ * Warnings about nodePortAddresses, whose words count as the ranges that they mean on this node. A
+ * family without a range stays open, but not beside the word primary: there kube-ipvs opens no
+ * address of a family in which the Node has none (row 25 of docs/deviations.md), and the end of the
+ * text says that.
  */
 export function nodePortDoubts(configuration: KubeProxyConfiguration, cluster: ClusterShape): readonly string[] {
   const { nodePortAddresses, ipvs } = configuration

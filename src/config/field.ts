@@ -1,6 +1,7 @@
 /**
- * What a row of the table of fields (fields.ts) says, and the kinds of values that a field may hold. Kinds and rules are
- * words, not code, so that the command line and `--help` read the table without loading the schemas.
+ * What a row of the table of fields (fields.ts) says, and the kinds of values that a field may
+ * hold. Kinds and rules are words, not code, so that the command line and `--help` read the table
+ * without loading the schemas.
  */
 
 export type ProxyMode = 'ipvs' | 'iptables'
@@ -11,7 +12,10 @@ export interface VmoduleItem {
   readonly verbosity: number
 }
 
-/** What the program holds for each kind. A kind also decides how a file and a flag are read, and the Go type in errors. */
+/**
+ * What the program holds for each kind. A kind also decides how a file and a flag are read, and the
+ * Go type in errors.
+ */
 export interface KindValues {
   text: string
   /** '' in a file is a value like any other (a pointer in Go). */
@@ -52,8 +56,8 @@ export type Kind = keyof KindValues
 export type DurationKind = 'duration' | 'optionalDuration' | 'flushFrequency'
 
 /**
- * What a changed field means to a running proxy: it applies the new value, it ends so that a new process reads it, or the
- * field has no effect in this mode.
+ * What a changed field means to a running proxy: it applies the new value, it ends so that a new
+ * process reads it, or the field has no effect in this mode.
  */
 export type Consequence = 'live' | 'restart' | 'none'
 

@@ -1,5 +1,6 @@
 /**
- * Reads the configuration file from disk. An unreadable file is an error of the configuration like any other, not an exception.
+ * Reads the configuration file from disk. An unreadable file is an error of the configuration like
+ * any other, not an exception.
  * @impure
  */
 import { isUtf8 } from 'node:buffer'
@@ -8,7 +9,10 @@ import { MAX_CHARACTERS, TOO_LONG } from './document.ts'
 import { type DecodedConfiguration, decodeConfiguration, type Refused } from './load.ts'
 import { errorText } from '../values/errors.ts'
 
-/** Reads and decodes the file; flags may still change the result. Every failure is returned as a problem that names the file. */
+/**
+ * Reads and decodes the file; flags may still change the result. Every failure is returned as a
+ * problem that names the file.
+ */
 export async function decodeConfigurationFile(path: string): Promise<DecodedConfiguration | Refused> {
   const text = await readText(path)
   return typeof text === 'string' ? decodeConfiguration(text, path) : text

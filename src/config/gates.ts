@@ -1,7 +1,7 @@
 /**
- * The feature gates of a configuration (component-base featuregate): which are on, which cannot be set, which have an effect.
- * A gate that no known release has is a warning, although kube-proxy refuses to start: the file may be for a newer release than
- * this program.
+ * The feature gates of a configuration (component-base featuregate): which are on, which cannot be
+ * set, which have an effect. A gate that no known release has is a warning, although kube-proxy
+ * refuses to start: the file may be for a newer release than this program.
  */
 import { aggregateText } from '../values/errors.ts'
 import { nearest } from '../values/nearest.ts'
@@ -22,13 +22,18 @@ export function gate({ featureGates }: { readonly featureGates: Gates }, name: G
 
 /** Gates that set all gates of a stage. */
 const ALL: Readonly<Record<string, string>> = { AllAlpha: 'alpha', AllBeta: 'beta' }
-/** Whether kube-proxy has ipvs mode: by default until v1.39, and not at all from v1.43 on (KEP-5495). Here its default stays on. */
+/**
+ * Whether kube-proxy has ipvs mode: by default until v1.39, and not at all from v1.43 on
+ * (KEP-5495). Here its default stays on.
+ */
 export const IPVS_GATE = 'KubeProxyIPVS'
 
 /**
- * Whether the gate refuses ipvs mode: somebody has set it to false, because the node is to have no IPVS. With a block `kubeIPVS` beside
- * it, it refuses nothing, because only a configuration for this program has one, and this program is the IPVS proxy. Flags of that block count
- * where flags are the whole configuration: those of a DaemonSet say nothing about the file that its ConfigMap brings.
+ * Whether the gate refuses ipvs mode: somebody has set it to false, because the node is to have no
+ * IPVS. With a block `kubeIPVS` beside it, it refuses nothing, because only a configuration for
+ * this program has one, and this program is the IPVS proxy. Flags of that block count where flags
+ * are the whole configuration: those of a DaemonSet say nothing about the file that its ConfigMap
+ * brings.
  */
 export function refusesIpvs({ featureGates, kubeIPVSGiven }: IpvsGate): boolean {
   return featureGates[IPVS_GATE] === false && kubeIPVSGiven !== true
@@ -57,8 +62,9 @@ export function gateError(gates: Gates): string | undefined {
 }
 
 /**
- * Whether nothing but AllAlpha has switched the gate on. Some of these depend on a gate that is beta in v1.37, and off; kube-proxy refuses
- * AllAlpha: true alone for that, but none of them has an effect here.
+ * Whether nothing but AllAlpha has switched the gate on. Some of these depend on a gate that is
+ * beta in v1.37, and off; kube-proxy refuses AllAlpha: true alone for that, but none of them has an
+ * effect here.
  */
 function isOnByAllAlpha(gates: Gates, name: string): boolean {
   return gates['AllAlpha'] === true && !(name in gates) && knownGates().get(name)?.stage === 'alpha'

@@ -1,6 +1,6 @@
 /**
- * Numbers and addresses as Go parses them, and letters and lists as it quotes them. Recorded messages of flags and configuration
- * contain exactly these texts.
+ * Numbers and addresses as Go parses them, and letters and lists as it quotes them. Recorded
+ * messages of flags and configuration contain exactly these texts.
  */
 import { quote } from '../values/quote.ts'
 
@@ -29,7 +29,10 @@ export function parseGoBool(text: string): Parsed<boolean> {
   return syntax('ParseBool', text)
 }
 
-/** Digits of base 10, or of the base that one of Go's prefixes 0x, 0o, 0b and 0 states. Underscores may separate digits. */
+/**
+ * Digits of base 10, or of the base that one of Go's prefixes 0x, 0o, 0b and 0 states. Underscores
+ * may separate digits.
+ */
 const INTEGER =
   /^[+-]?(?:0|[1-9]\d*|[1-9]\d*(?:_\d+)+|0[xX](?:_?[0-9a-fA-F])+|0[bB](?:_?[01])+|0[oO](?:_?[0-7])+|0(?:_?[0-7])+)$/
 

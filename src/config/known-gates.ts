@@ -1,8 +1,9 @@
 /**
- * The feature gates of Kubernetes, as kube-proxy registers them, with the gates that each depends on.
- * The lists hold v1.37.2's gates as that release has them (pkg/features, with those of component-base, apiserver, client-go,
- * controller-manager and apiextensions), then those that only v1.36.3 has. A gate that v1.37 locks and v1.36 does not is not
- * locked here, so that a file of either release is accepted.
+ * The feature gates of Kubernetes, as kube-proxy registers them, with the gates that each depends
+ * on. The lists hold v1.37.2's gates as that release has them (pkg/features, with those of
+ * component-base, apiserver, client-go, controller-manager and apiextensions), then those that only
+ * v1.36.3 has. A gate that v1.37 locks and v1.36 does not is not locked here, so that a file of
+ * either release is accepted.
  */
 
 /** The stage of a gate and its default. */

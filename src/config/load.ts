@@ -1,7 +1,8 @@
 /**
- * Reads the text of a configuration file: decode, complete, check gates, check logging, check everything else. The result is a
- * configuration or the first error, in kube-proxy's words. Unknown and repeated fields are warnings, never errors, because one
- * file must serve proxies of several releases.
+ * Reads the text of a configuration file: decode, complete, check gates, check logging, check
+ * everything else. The result is a configuration or the first error, in kube-proxy's words. Unknown
+ * and repeated fields are warnings, never errors, because one file must serve proxies of several
+ * releases.
  */
 import { aggregateText } from '../values/errors.ts'
 import { quote } from '../values/quote.ts'
@@ -27,9 +28,10 @@ import { type RuleViolation, validateConfiguration, validateLogging } from './va
 import { valueAt } from './values.ts'
 
 /**
- * One problem says why there is no configuration; its message is that of kube-proxy, stage first. Codes: `config-decode`,
- * `config-gates`, `config-logging`, `config-invalid`, `config-unreadable`; codes of warnings: `config-unknown-field`,
- * `config-duplicate-field`, `config-more-documents`, `config-unknown-gate`, `config-ipvs-gate`, `config-no-effect`.
+ * One problem says why there is no configuration; its message is that of kube-proxy, stage first.
+ * Codes: `config-decode`, `config-gates`, `config-logging`, `config-invalid`, `config-unreadable`;
+ * codes of warnings: `config-unknown-field`, `config-duplicate-field`, `config-more-documents`,
+ * `config-unknown-gate`, `config-ipvs-gate`, `config-no-effect`.
  */
 export interface Refused {
   readonly errors: readonly Problem[]

@@ -1,6 +1,7 @@
 /**
- * Sizes as Kubernetes writes them: `512`, `1K`, `2Ki`, `3e6` (apimachinery resource.Quantity).
- * No code computes with them: what matters is which texts are refused, with which error, and which are zero.
+ * Sizes as Kubernetes writes them: `512`, `1K`, `2Ki`, `3e6` (apimachinery resource.Quantity). No
+ * code computes with them: what matters is which texts are refused, with which error, and which are
+ * zero.
  */
 import type { Parsed } from './go-text.ts'
 

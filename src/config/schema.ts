@@ -1,6 +1,6 @@
 /**
- * How a v1alpha1 document is read: the zod schema, made from the table of fields. Go reads null as "not given" for everything but plain
- * durations.
+ * How a v1alpha1 document is read: the zod schema, made from the table of fields. Go reads null as
+ * "not given" for everything but plain durations.
  */
 import * as z from 'zod'
 import { parseDuration } from '../values/duration.ts'

@@ -1,6 +1,6 @@
 /**
- * The types of a configuration, made from the table of fields: the names of v1alpha1 as nested objects, every field present,
- * and durations in milliseconds under keys that end in `Ms`.
+ * The types of a configuration, made from the table of fields: the names of v1alpha1 as nested
+ * objects, every field present, and durations in milliseconds under keys that end in `Ms`.
  */
 import type { DurationKind, KindValues, ProxyMode } from './field.ts'
 import type { FIELDS } from './fields.ts'
@@ -60,7 +60,10 @@ interface Spelling {
   }
   /** Given as a flag, where '' is not the same as none. */
   readonly clusterCIDRGiven?: boolean
-  /** The file has a block kubeIPVS, even an empty one; without a file, a flag of it was given. So the configuration is for this program. */
+  /**
+   * The file has a block kubeIPVS, even an empty one; without a file, a flag of it was given. So
+   * the configuration is for this program.
+   */
   readonly kubeIPVSGiven?: boolean
   /** Neither the file nor a flag says which mode. */
   readonly modeIsDefault?: boolean

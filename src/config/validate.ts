@@ -1,6 +1,7 @@
 /**
- * Rules of a configuration beyond its shape, in kube-proxy's order and words (recorded from v1.37). Rules of single values are
- * in the table of fields; here are their order, kube-proxy's internal names of the fields, and the rules between fields.
+ * Rules of a configuration beyond its shape, in kube-proxy's order and words (recorded from v1.37).
+ * Rules of single values are in the table of fields; here are their order, kube-proxy's internal
+ * names of the fields, and the rules between fields.
  */
 import { quote } from '../values/quote.ts'
 import { familyOf, parseAddressSloppy } from '../values/address.ts'
@@ -25,7 +26,10 @@ const ROOT = 'KubeProxyConfiguration'
 /** The modes of kube-proxy on Linux; `load.ts` refuses the one that kube-ipvs does not have. */
 const MODES: readonly string[] = ['iptables', 'ipvs', 'nftables']
 const LOCAL_MODES = [...FIELDS.detectLocalMode.words, '']
-/** A pattern of what showHiddenMetricsForVersion may say: nothing, the previous minor release, or one that may not exist yet. */
+/**
+ * A pattern of what showHiddenMetricsForVersion may say: nothing, the previous minor release, or
+ * one that may not exist yet.
+ */
 export const HIDDEN_METRICS_RELEASE = releasePattern(KUBE_PROXY_RELEASE)
 
 function releasePattern({ previousMinorVersion, minor }: typeof KUBE_PROXY_RELEASE): string {
@@ -232,8 +236,9 @@ function clusterCidrRules(cidrs: readonly string[]): RuleViolation[] {
 const MAX_VERBOSE = 0x7fff_ffff
 
 /**
- * All broken rules of the logging block, which kube-proxy checks before all others and under paths of its own, in the order and
- * words of component-base. Options that are alpha in Kubernetes need their feature gate here too.
+ * All broken rules of the logging block, which kube-proxy checks before all others and under paths
+ * of its own, in the order and words of component-base. Options that are alpha in Kubernetes need
+ * their feature gate here too.
  */
 export function validateLogging(configuration: UncheckedConfiguration): readonly RuleViolation[] {
   const { logging } = configuration

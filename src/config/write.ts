@@ -1,6 +1,7 @@
 /**
- * Writes a configuration as the v1alpha1 object that /configz shows, and as the YAML of `--write-config-to`, in the form of Go's
- * sigs.k8s.io/yaml: keys in order, lists indented as their key. The text is compared byte for byte with kube-proxy's.
+ * Writes a configuration as the v1alpha1 object that /configz shows, and as the YAML of
+ * `--write-config-to`, in the form of Go's sigs.k8s.io/yaml: keys in order, lists indented as their
+ * key. The text is compared byte for byte with kube-proxy's.
  */
 import { parse } from 'yaml'
 import { formatDuration } from '../values/duration.ts'

@@ -1,7 +1,8 @@
 /**
- * Flows of the conntrack table on the wire (linux/netfilter/nfnetlink_conntrack.h): a filtered dump, what it lists, and the
- * deletion of one flow. Written by hand: there is no library for Node, and the program `conntrack` is not on every node.
- * IPCTNL_MSG_CT_DELETE without CTA_TUPLE_ORIG empties the whole table, so only `encodeDeleteFlow` writes it, tuple first.
+ * Flows of the conntrack table on the wire (linux/netfilter/nfnetlink_conntrack.h): a filtered
+ * dump, what it lists, and the deletion of one flow. Written by hand: there is no library for Node,
+ * and the program `conntrack` is not on every node. IPCTNL_MSG_CT_DELETE without CTA_TUPLE_ORIG
+ * empties the whole table, so only `encodeDeleteFlow` writes it, tuple first.
  */
 import type { AttributeCursor } from '../netlink/attributes.ts'
 import type { MessageBatch } from '../netlink/batch.ts'
@@ -73,9 +74,10 @@ export function encodeTableSize(batch: MessageBatch): void {
 }
 
 /**
- * IPCTNL_MSG_CT_GET as a dump of the flows that pass a filter. Kernels before 5.8 ignore CTA_FILTER and list every flow of the
- * family, so the caller compares each flow with the filter again (`passes`). For IPv6 the address is left out: Linux 5.8 to 7.2
- * (at least) have the comparison inverted (ctnetlink_filter_match_tuple) and list all other flows.
+ * IPCTNL_MSG_CT_GET as a dump of the flows that pass a filter. Kernels before 5.8 ignore CTA_FILTER
+ * and list every flow of the family, so the caller compares each flow with the filter again
+ * (`passes`). For IPv6 the address is left out: Linux 5.8 to 7.2 (at least) have the comparison
+ * inverted (ctnetlink_filter_match_tuple) and list all other flows.
  */
 export function encodeDumpFlows(batch: MessageBatch, filter: FlowFilter): void {
   const { family, protocol, destination, destinationPort } = filter
@@ -112,7 +114,10 @@ export function passes(flow: Flow, filter: FlowFilter): boolean {
   )
 }
 
-/** IPCTNL_MSG_CT_DELETE of exactly this flow; ENOENT when it does not exist any more, or when another flow has replaced it. */
+/**
+ * IPCTNL_MSG_CT_DELETE of exactly this flow; ENOENT when it does not exist any more, or when
+ * another flow has replaced it.
+ */
 export function encodeDeleteFlow(batch: MessageBatch, flow: Flow): void {
   const { family, protocol, original, zone, id } = flow
   beginNetfilter(batch, CTNETLINK, IPCTNL_MSG_CT_DELETE, 0, 'IPCTNL_MSG_CT_DELETE', family)
@@ -159,10 +164,16 @@ export function decodeFlow(message: ReceivedMessage): Flow | undefined {
   return { family, protocol: original.protocol, original: original.tuple, reply: reply.tuple, zone, id }
 }
 
-/** enum tcp_conntrack: TCP_CONNTRACK_SYN_SENT, _SYN_RECV, _ESTABLISHED and _SYN_SENT2. IPVS calls connections in these states active. */
+/**
+ * enum tcp_conntrack: TCP_CONNTRACK_SYN_SENT, _SYN_RECV, _ESTABLISHED and _SYN_SENT2. IPVS calls
+ * connections in these states active.
+ */
 const ACTIVE_TCP_STATES: ReadonlySet<number> = new Set([1, 2, 3, 9])
 
-/** IPS_DST_NAT of enum ip_conntrack_status: a rule has translated the destination. IPVS, which does it too, does not set it. */
+/**
+ * IPS_DST_NAT of enum ip_conntrack_status: a rule has translated the destination. IPVS, which does
+ * it too, does not set it.
+ */
 const IPS_DST_NAT = 1 << 5
 
 /** Reads the state of a flow from a line of a dump. */

@@ -1,6 +1,7 @@
 /**
- * The conntrack table through ctnetlink: the flows that pass a test, and the deletion of single flows. A dump of a busy node
- * has a million flows; only those that pass are collected, up to the caller's limit.
+ * The conntrack table through ctnetlink: the flows that pass a test, and the deletion of single
+ * flows. A dump of a busy node has a million flows; only those that pass are collected, up to the
+ * caller's limit.
  * @impure
  */
 import { MessageBatch, requestOf } from '../netlink/batch.ts'
@@ -36,8 +37,9 @@ export class ConntrackConnection {
   readonly #netlink: NetlinkConnection
 
   /**
-   * Asks the kernel whether it has ctnetlink. Rejects with `conntrack-missing`, which names the module, or with the
-   * KernelError EPERM. Takes over the connection (NETLINK_NETFILTER): it is closed with this one, also when this rejects.
+   * Asks the kernel whether it has ctnetlink. Rejects with `conntrack-missing`, which names the
+   * module, or with the KernelError EPERM. Takes over the connection (NETLINK_NETFILTER): it is
+   * closed with this one, also when this rejects.
    */
   static async open(netlink: NetlinkConnection, options: CallOptions = {}): Promise<ConntrackConnection> {
     try {
@@ -69,8 +71,8 @@ export class ConntrackConnection {
   }
 
   /**
-   * Flows that pass the filter and `wanted`, up to `limit`: a caller that gets that many must call again. A flow may be listed
-   * twice when the table changes during the dump.
+   * Flows that pass the filter and `wanted`, up to `limit`: a caller that gets that many must call
+   * again. A flow may be listed twice when the table changes during the dump.
    */
   findFlows(
     filter: FlowFilter,
@@ -98,7 +100,8 @@ export class ConntrackConnection {
   }
 
   /**
-   * Calls `visit` for each flow that passes the filter. When the dump starts again (`onRestart`), flows are visited again.
+   * Calls `visit` for each flow that passes the filter. When the dump starts again (`onRestart`),
+   * flows are visited again.
    */
   async visitFlows(
     filter: FlowFilter,

@@ -1,7 +1,8 @@
 /**
- * Deletes stale UDP flows from the conntrack table after frontends have changed. Changes are collected, and one dump for each
- * family is enough for all of them. If a flow is deleted before its real server is removed, the next packet creates it again,
- * so a frontend waits here until the kernel has its wanted state.
+ * Deletes stale UDP flows from the conntrack table after frontends have changed. Changes are
+ * collected, and one dump for each family is enough for all of them. If a flow is deleted before
+ * its real server is removed, the next packet creates it again, so a frontend waits here until the
+ * kernel has its wanted state.
  * @impure
  */
 import type { FrontendKey } from '../service/frontends.ts'
@@ -30,7 +31,10 @@ export interface StaleFlowReport {
 }
 
 const LIMIT = 10_000
-/** Rounds of one removal. No table has this many times the limit; more rounds mean that stale flows are created all the time. */
+/**
+ * Rounds of one removal. No table has this many times the limit; more rounds mean that stale flows
+ * are created all the time.
+ */
 const MAX_ROUNDS = 200
 
 export class StaleFlows {
@@ -50,16 +54,16 @@ export class StaleFlows {
   }
 
   /**
-   * The frontend of this key has changed, or does not exist any more (undefined): the next removal checks its flows. Only UDP
-   * continues without a new handshake, so other frontends are ignored.
+   * The frontend of this key has changed, or does not exist any more (undefined): the next removal
+   * checks its flows. Only UDP continues without a new handshake, so other frontends are ignored.
    */
   suspect(key: FrontendKey, frontend: FlowFrontend | undefined): void {
     if (key.endsWith('/udp')) this.#suspects[key.startsWith('[') ? 'IPv6' : 'IPv4'].set(key, frontend)
   }
 
   /**
-   * Deletes the stale flows of all waiting frontends that are settled. Repeating it is harmless. Rejects only when aborted;
-   * after any error the frontends keep waiting.
+   * Deletes the stale flows of all waiting frontends that are settled. Repeating it is harmless.
+   * Rejects only when aborted; after any error the frontends keep waiting.
    */
   async remove(signal: AbortSignal): Promise<StaleFlowReport> {
     const { onRemoved } = this.#options

@@ -1,8 +1,9 @@
 /**
- * Which flows are stale: those to a UDP frontend that are answered by an endpoint that no longer should. Pure. As in
- * kube-proxy, address and port are compared, and a serving endpoint keeps its flows, whatever policy and topology say and even
- * while it terminates; an endpoint that is ready but not serving does not. As in kube-proxy 1.37, a port without any
- * serving endpoint keeps no flow; unlike there, its node port keeps none either.
+ * Which flows are stale: those to a UDP frontend that are answered by an endpoint that no longer
+ * should. Pure. As in kube-proxy, address and port are compared, and a serving endpoint keeps its
+ * flows, whatever policy and topology say and even while it terminates; an endpoint that is ready
+ * but not serving does not. As in kube-proxy 1.37, a port without any serving endpoint keeps no
+ * flow; unlike there, its node port keeps none either.
  */
 import type { ServicePort } from '../service/service-port.ts'
 import { frontendKey, type FrontendKey, parseFrontendKey } from '../service/frontends.ts'
@@ -23,8 +24,9 @@ export function servingEndpoints({ candidates }: FlowFrontend): ReadonlySet<stri
 }
 
 /**
- * A test for flows: true for a flow to a suspect that none of its serving endpoints answers. If the frontend does not exist any
- * more, every translated flow is stale; one without translation belongs to the current owner of the address.
+ * A test for flows: true for a flow to a suspect that none of its serving endpoints answers. If the
+ * frontend does not exist any more, every translated flow is stale; one without translation belongs
+ * to the current owner of the address.
  */
 export function staleRule(suspects: Suspects): (flow: Flow) => boolean {
   const serving = new Map<FlowFrontend, ReadonlySet<string>>()
@@ -40,7 +42,10 @@ export function staleRule(suspects: Suspects): (flow: Flow) => boolean {
   }
 }
 
-/** One filter that all flows to these suspects pass. There must be at least one suspect, and all must be of one family. */
+/**
+ * One filter that all flows to these suspects pass. There must be at least one suspect, and all
+ * must be of one family.
+ */
 export function filterFor(suspects: Suspects): FlowFilter {
   let first: { readonly address: string; readonly port: number } | undefined
   let sameAddress = true

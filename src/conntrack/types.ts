@@ -1,6 +1,6 @@
 /**
- * A tracked flow of the kernel's conntrack table, in our own terms. `original` is what the client sent, before any translation;
- * `reply.source` is the endpoint that answers.
+ * A tracked flow of the kernel's conntrack table, in our own terms. `original` is what the client
+ * sent, before any translation; `reply.source` is the endpoint that answers.
  */
 import type { IpFamily, Protocol } from '../values/protocol.ts'
 
@@ -23,7 +23,10 @@ export interface Flow {
   readonly reply: FlowTuple
   /** Conntrack zone of both directions (CTA_ZONE); 0 is the default zone. */
   readonly zone: number
-  /** CTA_ID, derived from the tuple and the flow's address in the kernel: a later flow with the same tuple usually has another ID. */
+  /**
+   * CTA_ID, derived from the tuple and the flow's address in the kernel: a later flow with the same
+   * tuple usually has another ID.
+   */
   readonly id: number
 }
 

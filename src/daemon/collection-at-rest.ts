@@ -1,7 +1,8 @@
 /**
- * Collects garbage while the program has nothing to do, or once a minute if it always has. A burst of changes leaves much garbage, and a full
- * collection in the middle of it makes its changes wait; so V8 may let the heap grow by half before it collects by itself (process.ts), and this
- * collects before that.
+ * Collects garbage while the program has nothing to do, or once a minute if it always has. A burst
+ * of changes leaves much garbage, and a full collection in the middle of it makes its changes wait;
+ * so V8 may let the heap grow by half before it collects by itself (process.ts), and this collects
+ * before that.
  * @impure
  */
 import { getHeapStatistics } from 'node:v8'
@@ -49,7 +50,10 @@ export class CollectionAtRest {
     this.#now = now
   }
 
-  /** To be called when the collections of the start have ended; before that `worked` does nothing, and its garbage counts as in use. */
+  /**
+   * To be called when the collections of the start have ended; before that `worked` does nothing,
+   * and its garbage counts as in use.
+   */
   open(): void {
     this.#baselineBytes = this.#usedBytes()
   }
@@ -92,7 +96,8 @@ export class CollectionAtRest {
 
   #collected(): void {
     this.#isCollecting = false
-    // Work beside a collection leaves garbage, which must not become the baseline. Where work never pauses, that cannot be avoided.
+    // Work beside a collection leaves garbage, which must not become the baseline. Where work never
+    // pauses, that cannot be avoided.
     this.#isRepeated = this.#workedBesideCollection && !this.#isRepeated
     if (this.#isRepeated) this.worked()
     else this.#baselineBytes = this.#usedBytes()

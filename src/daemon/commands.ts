@@ -1,4 +1,7 @@
-/** Puts the daemon's parts together for the other commands: `diff`, `status`, `explain` and `doctor`. The daemon does not load it. */
+/**
+ * Puts the daemon's parts together for the other commands: `diff`, `status`, `explain` and
+ * `doctor`. The daemon does not load it.
+ */
 import { askHere, type DaemonClient } from '../inspect/daemon-client.ts'
 import { commandsOf } from '../sync/plan.ts'
 import { Budget } from '../values/budget.ts'
@@ -8,16 +11,17 @@ import { assembleProxy } from './proxy-assembly.ts'
 import { chooseSources, execPluginRunner, type SourceSettings } from './sources.ts'
 
 /*
- * Where a command computes frontends, nobody waits for a turn: work that gave way would put long Services behind the others, and the order of a
- * plan would depend on the clock. So its budgets have no end.
+ * Where a command computes frontends, nobody waits for a turn: work that gave way would put long
+ * Services behind the others, and the order of a plan would depend on the clock. So its budgets
+ * have no end.
  */
 
 /** `diff` waits this long for the source to list. */
 const LIST_MS = 30_000
 
 /**
- * What the daemon would change in the kernel now, as commands in the order of a pass. Nothing is changed. Rejects with
- * `source-timeout` when the source has not listed in time.
+ * What the daemon would change in the kernel now, as commands in the order of a pass. Nothing is
+ * changed. Rejects with `source-timeout` when the source has not listed in time.
  */
 export async function plannedCommands(settings: SourceSettings, log: Log): Promise<readonly string[]> {
   const { configuration, nodeName } = settings
@@ -37,9 +41,10 @@ export interface OpenedViews {
 }
 
 /**
- * Answers the questions that the daemon answers at its local socket, in this process and by the same code: the source is listed once, and
- * the mode opened, but nothing is changed. Rejects with `source-timeout` when the source has not listed in time, and as a start of the
- * daemon does when the mode cannot work here.
+ * Answers the questions that the daemon answers at its local socket, in this process and by the
+ * same code: the source is listed once, and the mode opened, but nothing is changed. Rejects with
+ * `source-timeout` when the source has not listed in time, and as a start of the daemon does when
+ * the mode cannot work here.
  */
 export async function openViews(settings: SourceSettings, log: Log, deadlineMs = LIST_MS): Promise<OpenedViews> {
   const { configuration, nodeName } = settings

@@ -1,6 +1,7 @@
 /**
- * Follows the configuration file: the proxy applies changes of live fields; any other change ends the process, and the next process
- * reads the new file. An invalid file never ends a proxy that works: it is logged, and the previous configuration stays in force.
+ * Follows the configuration file: the proxy applies changes of live fields; any other change ends
+ * the process, and the next process reads the new file. An invalid file never ends a proxy that
+ * works: it is logged, and the previous configuration stays in force.
  */
 import { changesBetween } from '../config/changes.ts'
 import type { KubeProxyConfiguration, LivePath, ProxyMode } from '../config/types.ts'
@@ -9,7 +10,10 @@ import type { Log } from '../values/log.ts'
 import { WatchedFile } from './watched-file.ts'
 
 export interface ReloadListener {
-  /** These live fields changed. Without one, fields without effect in this mode changed, which another mode may read later. */
+  /**
+   * These live fields changed. Without one, fields without effect in this mode changed, which
+   * another mode may read later.
+   */
   changed(configuration: KubeProxyConfiguration, fields: readonly LivePath[]): void
   /** A field changed that takes effect only in a new process. */
   failed(error: CodedError): void

@@ -1,6 +1,7 @@
 /**
- * Counts the connections to endpoints for the local socket. In ipvs mode it is known which virtual servers have such an endpoint, so only
- * these are read, through a connection that lives as long as the question.
+ * Counts the connections to endpoints for the local socket. In ipvs mode it is known which virtual
+ * servers have such an endpoint, so only these are read, through a connection that lives as long as
+ * the question.
  */
 import type { ConnectionsView } from '../inspect/view.ts'
 import { addressOfKey, type VirtualServerId } from '../ipvs/types.ts'

@@ -1,6 +1,6 @@
 /**
- * What the daemon tells about itself as a whole over the local socket: mode, node, settings, health, passes, and the first of its problems
- * and conflicts.
+ * What the daemon tells about itself as a whole over the local socket: mode, node, settings,
+ * health, passes, and the first of its problems and conflicts.
  */
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { VIEW_FORMAT } from '../inspect/questions.ts'

@@ -24,8 +24,8 @@ const CLOSE_MS = 800
 const FOLLOW_AFTER_MS = 5000
 
 /**
- * Runs until `stop` resolves, or with `once` until everything was tried once. Rejects when only a new process can help. The
- * kernel keeps its state in every case, and traffic continues.
+ * Runs until `stop` resolves, or with `once` until everything was tried once. Rejects when only a
+ * new process can help. The kernel keeps its state in every case, and traffic continues.
  */
 export async function runDaemon(options: DaemonOptions): Promise<DaemonEnd> {
   const { configuration, nodeName, once, log } = options

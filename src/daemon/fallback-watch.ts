@@ -1,6 +1,7 @@
 /**
- * Asks the kernel again while the proxy runs in iptables mode because ipvs mode could not start: every five minutes, on SIGHUP, and
- * when the configuration changes. Requests the return to ipvs mode only when nothing is missing.
+ * Asks the kernel again while the proxy runs in iptables mode because ipvs mode could not start:
+ * every five minutes, on SIGHUP, and when the configuration changes. Requests the return to ipvs
+ * mode only when nothing is missing.
  */
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { lacksOfIpvsMode } from '../modes/ipvs/node-preparation.ts'

@@ -26,8 +26,9 @@ export class FirstLists {
 const NOTICED_MS = 500
 
 /**
- * Waits for a source that reports its lists to `lists`, for commands that read the objects once and end. Rejects with `source-timeout` when
- * some are missing after the deadline. Calls `onWait` at most once, with what is missing when a user notices the wait.
+ * Waits for a source that reports its lists to `lists`, for commands that read the objects once and
+ * end. Rejects with `source-timeout` when some are missing after the deadline. Calls `onWait` at
+ * most once, with what is missing when a user notices the wait.
  */
 export async function listOnce(
   lists: FirstLists,

@@ -1,7 +1,8 @@
 /**
- * Labels of all Nodes, followed only while a Service has weights by a label: opened with the first such rule, closed some time after the last one.
- * Any author of a Service can cause this watch, so it lists rarely, however often rules change: a rule with a label that was not named
- * before may have to wait for the next list. Until the labels are known no rule by a label is true.
+ * Labels of all Nodes, followed only while a Service has weights by a label: opened with the first
+ * such rule, closed some time after the last one. Any author of a Service can cause this watch, so
+ * it lists rarely, however often rules change: a rule with a label that was not named before may
+ * have to wait for the next list. Until the labels are known no rule by a label is true.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Frontend, FrontendKey } from '../service/frontends.ts'
@@ -26,8 +27,9 @@ export interface FollowedNodeLabelsOptions {
 }
 
 /**
- * So many lists may begin in this time: an operator who tries rules is served at once, and a Service that changes all the time costs little. The
- * source stays open for a while after the last rule, so that a rule which soon comes back needs no list.
+ * So many lists may begin in this time: an operator who tries rules is served at once, and a
+ * Service that changes all the time costs little. The source stays open for a while after the last
+ * rule, so that a rule which soon comes back needs no list.
  */
 const LIMIT = { lists: 3, periodMs: 900_000, lingerMs: 60_000 }
 /** Changes of labels are reported at most this often. */
@@ -111,7 +113,10 @@ export class FollowedNodeLabels {
     return this.#isKnown ? this.#nodes : undefined
   }
 
-  /** Uses what another proxy of this process knew, until a source has listed. They are forgotten if no rule names a label. */
+  /**
+   * Uses what another proxy of this process knew, until a source has listed. They are forgotten if
+   * no rule names a label.
+   */
   adopt(labels: NodeLabels): void {
     if (this.#options.open === undefined) return
     this.#nodes = new Map(labels)

@@ -1,6 +1,7 @@
 /**
- * This node as the proxy sees it: the Node object, the host's addresses and the configuration, followed as they change. `view` is
- * incomplete until the first list of Nodes and the first `readAddresses`.
+ * This node as the proxy sees it: the Node object, the host's addresses and the configuration,
+ * followed as they change. `view` is incomplete until the first list of Nodes and the first
+ * `readAddresses`.
  */
 import { gate } from '../config/gates.ts'
 import type { KubeProxyConfiguration } from '../config/types.ts'
@@ -63,7 +64,10 @@ export class FollowedNode {
   readonly #hosts: Pacer
   #hostsReadMs = 0
   readonly #unfollow: () => void
-  /** The rule of virtual IPs is not reported by itself: something else is going to be reported, or nothing is known yet. */
+  /**
+   * The rule of virtual IPs is not reported by itself: something else is going to be reported, or
+   * nothing is known yet.
+   */
   #isGathering = true
 
   constructor(options: FollowedNodeOptions) {

@@ -1,6 +1,6 @@
 /**
- * Health check ports of Services, joined to frontends, passes and node addresses. The answer of a port follows the kernel, so it
- * changes after the pass that applied the change.
+ * Health check ports of Services, joined to frontends, passes and node addresses. The answer of a
+ * port follows the kernel, so it changes after the pass that applied the change.
  */
 import { type Part, TABLES } from '../sync/part.ts'
 import { HealthChecks, type HealthChecksListener, type ListenAddresses } from '../serve/health-checks.ts'
@@ -51,7 +51,10 @@ export class HealthCheckPorts {
     this.#checks = new HealthChecks({ nodeName, log, ...this.#listener })
   }
 
-  /** Gives the open ports to the proxy that takes the place of this one. They answer as before until its first pass has ended. */
+  /**
+   * Gives the open ports to the proxy that takes the place of this one. They answer as before until
+   * its first pass has ended.
+   */
   release(): HealthChecks {
     const { nodeName, log } = this.#options
     const checks = this.#checks
@@ -69,7 +72,10 @@ export class HealthCheckPorts {
     this.#wanted.frontend(key, frontend)
   }
 
-  /** A pass has ended: the kernel has the frontends that were reported before it. The first one over the tables was over everything. */
+  /**
+   * A pass has ended: the kernel has the frontends that were reported before it. The first one over
+   * the tables was over everything.
+   */
   passed({ name }: Part): void {
     if (this.#isReady) this.#checks.update(this.#wanted.changes())
     else if (name === TABLES.name) {
@@ -82,7 +88,8 @@ export class HealthCheckPorts {
   nodeChanged(addresses: Iterable<InterfaceAddress>, nodeIps: NodeIps): void {
     const known = Array.from(addresses)
     const configured = this.#options.nodePortAddresses()
-    // A node has one address at least, so they could not be read yet, and the ports of the proxy before stay where they are.
+    // A node has one address at least, so they could not be read yet, and the ports of the proxy
+    // before stay where they are.
     if (known.length === 0 && configured.length > 0) return
     this.#addresses = healthCheckAddressesOf(configured, known, nodeIps)
     if (this.#isReady) this.#checks.listenOn(this.#addresses)

@@ -17,10 +17,12 @@ import { NO_MODE } from './start-log.ts'
 const INITIALIZE_MS = 60_000
 
 /**
- * Does what takes more rights than the proxy needs afterwards: writes the kernel's settings, and makes the kernel load the modules of
- * the mode, for which a container may lack the permission (SELinux). It logs what the kernel lacks, creates nothing but kube-ipvs0 where
- * that has no IPv6 otherwise, reads no Service and sends no request to the API server, so it works in an init container, any number of times. Rejects when the kernel lacks the
- * scheduler, without a fallback when it has no IPVS, and with `capability-missing`.
+ * Does what takes more rights than the proxy needs afterwards: writes the kernel's settings, and
+ * makes the kernel load the modules of the mode, for which a container may lack the permission
+ * (SELinux). It logs what the kernel lacks, creates nothing but kube-ipvs0 where that has no IPv6
+ * otherwise, reads no Service and sends no request to the API server, so it works in an init
+ * container, any number of times. Rejects when the kernel lacks the scheduler, without a fallback
+ * when it has no IPVS, and with `capability-missing`.
  */
 export async function initializeOnly(configuration: KubeProxyConfiguration, log: Log): Promise<void> {
   const problems = new ProblemLog(log)

@@ -1,6 +1,6 @@
 /**
- * When the health and metrics ports and the local socket open: after the first pass, or after 4 s. Loading the HTTP code must not
- * delay the first pass, and a probe must not wait for a slow one.
+ * When the health and metrics ports and the local socket open: after the first pass, or after 4 s.
+ * Loading the HTTP code must not delay the first pass, and a probe must not wait for a slow one.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { LocalCounts } from '../metrics/local-counts.ts'
@@ -24,8 +24,8 @@ export class LateServers {
   #socket: LocalSocket | undefined
 
   /**
-   * Returns at once; with bindAddressHardFail it opens the ports now and rejects when one is taken, so that the daemon ends before it
-   * writes anything to the kernel.
+   * Returns at once; with bindAddressHardFail it opens the ports now and rejects when one is taken,
+   * so that the daemon ends before it writes anything to the kernel.
    */
   async open(options: LateServersOptions): Promise<void> {
     const { configuration, firstPass, log } = options

@@ -1,6 +1,6 @@
 /**
- * Applies the fields that may change while the proxy runs. A field that is live in the table of fields and has no line here
- * does not compile.
+ * Applies the fields that may change while the proxy runs. A field that is live in the table of
+ * fields and has no line here does not compile.
  */
 import type { KubeProxyConfiguration, LivePath } from '../config/types.ts'
 import { processorCount } from '../node/host.ts'

@@ -1,6 +1,7 @@
 /**
- * What the daemon answers at its local socket. This code is loaded at the first question, and reads what the proxy has anyway; long
- * answers are made in portions. A parameter is foreign text until it is checked.
+ * What the daemon answers at its local socket. This code is loaded at the first question, and reads
+ * what the proxy has anyway; long answers are made in portions. A parameter is foreign text until
+ * it is checked.
  */
 import {
   MAX_PAGE,

@@ -1,6 +1,7 @@
 /**
- * The local socket of the daemon, in the file system: its folder, what an earlier process left at its path, and retries. It never
- * fails the daemon, and it removes nothing but a socket that nobody listens on.
+ * The local socket of the daemon, in the file system: its folder, what an earlier process left at
+ * its path, and retries. It never fails the daemon, and it removes nothing but a socket that nobody
+ * listens on.
  */
 import type { BigIntStats } from 'node:fs'
 import { lstat, mkdir, unlink } from 'node:fs/promises'
@@ -20,7 +21,10 @@ export interface LocalSocketOptions {
   readonly log: Log
   /** Called when the socket has opened, and after each attempt that failed. */
   readonly onChange?: (isOpen: boolean) => void
-  /** Wait after the first failure, in milliseconds; each further wait is twice as long, up to five minutes. Default 1,000. */
+  /**
+   * Wait after the first failure, in milliseconds; each further wait is twice as long, up to five
+   * minutes. Default 1,000.
+   */
   readonly retryMs?: number
   /** Whether a process listens on a socket. A test replaces it. */
   readonly isAnswered?: (path: string) => Promise<boolean>
@@ -156,7 +160,10 @@ function isCode(error: unknown, code: string): boolean {
   return error instanceof Error && 'code' in error && error.code === code
 }
 
-/** Whether a process listens on a socket. What is unknown counts as answered, because a socket that is in use must not be removed. */
+/**
+ * Whether a process listens on a socket. What is unknown counts as answered, because a socket that
+ * is in use must not be removed.
+ */
 function isAnswered(path: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect({ path })

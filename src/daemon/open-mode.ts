@@ -23,8 +23,9 @@ const OPENERS: ModeOpeners = {
 }
 
 /**
- * Opens the kernel and changes nothing. Logs one warning when it falls back. Rejects with `iptables-missing` and the like when the
- * mode cannot work here, and without a fallback with `ipvs-missing` and the like.
+ * Opens the kernel and changes nothing. Logs one warning when it falls back. Rejects with
+ * `iptables-missing` and the like when the mode cannot work here, and without a fallback with
+ * `ipvs-missing` and the like.
  */
 export async function openMode(options: ModeOptions, openers: ModeOpeners = OPENERS): Promise<OpenedMode> {
   const configuration = options.configuration()

@@ -1,6 +1,6 @@
 /**
- * What passes did: failures, repairs and conflicts as log lines, the last ones, and totals. One pass can fail or repair thousands of keys, so the
- * number of lines is limited.
+ * What passes did: failures, repairs and conflicts as log lines, the last ones, and totals. One
+ * pass can fail or repair thousands of keys, so the number of lines is limited.
  */
 import { familyOfChains } from '../iptables/diff.ts'
 import type { DesiredFrontends } from '../sync/desired-frontends.ts'

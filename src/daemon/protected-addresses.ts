@@ -1,6 +1,7 @@
 /**
- * Follows the addresses that this node depends on and that change without an object of the cluster: those at which it reaches the API
- * server, directly or through a proxy, and those of its resolvers. Reads them at the start, and each minute while a source is open.
+ * Follows the addresses that this node depends on and that change without an object of the cluster:
+ * those at which it reaches the API server, directly or through a proxy, and those of its
+ * resolvers. Reads them at the start, and each minute while a source is open.
  */
 import { lookup } from 'node:dns/promises'
 import { readNameservers } from '../node/host.ts'
@@ -25,7 +26,10 @@ export interface ProtectedAddressesOptions {
   readonly resolverFiles?: readonly string[]
 }
 
-/** The programs behind a resolver on loopback write here which servers they ask: systemd-resolved, NetworkManager with dnsmasq. */
+/**
+ * The programs behind a resolver on loopback write here which servers they ask: systemd-resolved,
+ * NetworkManager with dnsmasq.
+ */
 const RESOLVER_FILES: readonly string[] = [
   '/etc/resolv.conf',
   '/run/systemd/resolve/resolv.conf',
@@ -93,7 +97,8 @@ export class ProtectedAddresses {
   #wait(): void {
     clearTimeout(this.#timer)
     this.#timer = setTimeout(() => {
-      // The next minute begins when this read has ended: a file system or a resolver that hangs keeps no more than one thread.
+      // The next minute begins when this read has ended: a file system or a resolver that hangs
+      // keeps no more than one thread.
       void this.#read().then(() => {
         if (this.#followers > 0) this.#wait()
       })

@@ -1,4 +1,7 @@
-/** Assembles a proxy from mode, node, frontends, reports, loop and readiness: `assembleProxy` decides who receives what, and in which order. */
+/**
+ * Assembles a proxy from mode, node, frontends, reports, loop and readiness: `assembleProxy`
+ * decides who receives what, and in which order.
+ */
 import { type Part, TABLES } from '../sync/part.ts'
 import { isAnyPending } from '../modes/mode.ts'
 import type { KubeProxyConfiguration } from '../config/types.ts'
@@ -69,8 +72,8 @@ export interface ProxyOptions {
 }
 
 /**
- * Opens the kernel, checks and prepares it, and opens the source unless it replaces a proxy, whose source it gets. Rejects with
- * `module-missing` and the like when the mode cannot work here.
+ * Opens the kernel, checks and prepares it, and opens the source unless it replaces a proxy, whose
+ * source it gets. Rejects with `module-missing` and the like when the mode cannot work here.
  */
 export async function prepareProxy(
   options: ProxyOptions & { readonly openSource: (sink: ObjectSink) => Source },

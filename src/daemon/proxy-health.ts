@@ -1,6 +1,7 @@
 /**
- * The health of the proxy from the moment the process starts, as passes, rules, audits and the Node show it. Probes may ask before
- * the kernel is open and the Node is known; then the Node is not eligible, and the first pass is due.
+ * The health of the proxy from the moment the process starts, as passes, rules, audits and the Node
+ * show it. Probes may ask before the kernel is open and the Node is known; then the Node is not
+ * eligible, and the first pass is due.
  */
 import type { PendingPart } from '../modes/mode.ts'
 import type { TableHealth } from '../modes/table-health.ts'
@@ -33,7 +34,10 @@ export interface FollowedKernel {
   readonly parts: readonly PendingPart[]
 }
 
-/** Taint of a Node that the cluster autoscaler is about to delete: load balancers have to stop using the node first (KEP-3836). */
+/**
+ * Taint of a Node that the cluster autoscaler is about to delete: load balancers have to stop using
+ * the node first (KEP-3836).
+ */
 const TO_BE_DELETED = 'ToBeDeletedByClusterAutoscaler'
 
 export class ProxyHealth {
@@ -51,7 +55,10 @@ export class ProxyHealth {
     this.#sync.begin('start')
   }
 
-  /** Takes in the Node of this proxy, if it is among the changes. A deleted Node stays as eligible as it was, as in kube-proxy. */
+  /**
+   * Takes in the Node of this proxy, if it is among the changes. A deleted Node stays as eligible
+   * as it was, as in kube-proxy.
+   */
   apply(changes: readonly ObjectChange[]): void {
     const { nodeName, needsNode = true } = this.#options
     for (const { kind, key, value } of changes) {
@@ -61,7 +68,10 @@ export class ProxyHealth {
     }
   }
 
-  /** A proxy starts on this open kernel, and its first pass is due. What troubled another proxy before it does not count. */
+  /**
+   * A proxy starts on this open kernel, and its first pass is due. What troubled another proxy
+   * before it does not count.
+   */
   follow(kernel: FollowedKernel): void {
     this.#kernel = kernel
     this.#sync.reset()
@@ -103,7 +113,10 @@ export class ProxyHealth {
     return { nodeEligible: this.#nodeEligible, families: this.#sync.families }
   }
 
-  /** What is wrong or late, also for a time that does not count yet: `pass` (it has not ended), `rules IPv4`, `reading tables`. */
+  /**
+   * What is wrong or late, also for a time that does not count yet: `pass` (it has not ended),
+   * `rules IPv4`, `reading tables`.
+   */
   get troubles(): SyncHealth['troubles'] {
     this.#readRules()
     return this.#sync.troubles

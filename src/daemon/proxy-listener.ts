@@ -1,6 +1,7 @@
 /**
- * What the parts of the proxy report. `daemon.ts` makes the one object of this kind, which is where one reads who receives what and
- * in which order. A part gets the methods that it calls, and calls none before `Proxy.start`.
+ * What the parts of the proxy report. `daemon.ts` makes the one object of this kind, which is where
+ * one reads who receives what and in which order. A part gets the methods that it calls, and calls
+ * none before `Proxy.start`.
  */
 import type { AuditObserver, ModeListener, NodeView } from '../modes/mode.ts'
 import type { LoopListener } from '../sync/loop.ts'

@@ -1,6 +1,7 @@
 /**
- * The metrics of the daemon joined to what a scrape reads: tables, connections, frontends. A scrape runs in the event loop of the
- * proxy, so reading what grows with the cluster may take no more than nanoseconds an item.
+ * The metrics of the daemon joined to what a scrape reads: tables, connections, frontends. A scrape
+ * runs in the event loop of the proxy, so reading what grows with the cluster may take no more than
+ * nanoseconds an item.
  */
 import { isAnyPending, type Mode } from '../modes/mode.ts'
 import { type Gate, knownGates } from '../config/known-gates.ts'

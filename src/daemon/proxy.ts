@@ -1,4 +1,7 @@
-/** The life of the proxy: preparation, start, plan, reload, handover, end. `assembleProxy` in `proxy-assembly.ts` makes its parts. */
+/**
+ * The life of the proxy: preparation, start, plan, reload, handover, end. `assembleProxy` in
+ * `proxy-assembly.ts` makes its parts.
+ */
 import type { KubeProxyConfiguration, ProxyMode } from '../config/types.ts'
 import type { Metrics } from '../metrics/metrics.ts'
 import type { Fallback } from '../modes/fallback.ts'
@@ -6,7 +9,8 @@ import type { FlowRemoval } from '../modes/flow-removal.ts'
 import type { Mode, ModeWatch } from '../modes/mode.ts'
 import type { HealthChecks } from '../serve/health-checks.ts'
 import type { ProblemLog } from '../serve/problem-log.ts'
-import type { DesiredFrontends, FrontendListener } from '../sync/desired-frontends.ts'
+import type { FrontendListener } from '../sync/frontend-listener.ts'
+import type { DesiredFrontends } from '../sync/desired-frontends.ts'
 import type { SyncLoop } from '../sync/loop.ts'
 import type { PlanRow } from '../sync/plan.ts'
 import type { NodeLabels } from '../service/node-context.ts'
@@ -115,8 +119,9 @@ export class Proxy {
   }
 
   /**
-   * Delivers what the source reports, or what the proxy before has handed over. The node's addresses are read before the first frontend
-   * is made from them; when that fails, everything but node ports is served, and nothing is removed until they are known.
+   * Delivers what the source reports, or what the proxy before has handed over. The node's
+   * addresses are read before the first frontend is made from them; when that fails, everything but
+   * node ports is served, and nothing is removed until they are known.
    */
   async start(from: SharedSource | Handover): Promise<void> {
     const { mode, node, nodeLabels, readiness, listener, health, healthChecks } = this.#parts
@@ -137,8 +142,9 @@ export class Proxy {
   }
 
   /**
-   * What a pass would find and do now; instead of `start`. The lists are awaited here and not reported to `readiness`, which
-   * would open the loop. Rejects with `source-timeout` when the source has not listed within the deadline.
+   * What a pass would find and do now; instead of `start`. The lists are awaited here and not
+   * reported to `readiness`, which would open the loop. Rejects with `source-timeout` when the
+   * source has not listed within the deadline.
    */
   async plan(
     openSource: (sink: ObjectSink) => Source,
@@ -182,7 +188,8 @@ export class Proxy {
 
   /**
    * Stops everything, in the reverse order of the start; the kernel stays as it is.
-   * @param isReplaced a proxy that has started leaves its source, its objects and its ports to the next one
+   * @param isReplaced a proxy that has started leaves its source, its objects and its ports to the
+   * next one
    */
   async close(isReplaced = false): Promise<Handover | undefined> {
     const { mode, node, nodeLabels, metrics, flows, healthChecks, rivals, loop, readiness, abort } = this.#parts

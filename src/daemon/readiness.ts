@@ -1,8 +1,9 @@
 /**
- * When passes may begin, and when they may remove: passes begin when every kind of object has listed, and remove once the Node
- * and its addresses are known. The Node is awaited as long as kube-proxy awaits it and no longer, so that a wrong
- * --hostname-override leaves no old Service behind. In NodeCIDR mode nothing may be written before the Node has pod CIDRs: without
- * them local traffic cannot be distinguished from other traffic.
+ * When passes may begin, and when they may remove: passes begin when every kind of object has
+ * listed, and remove once the Node and its addresses are known. The Node is awaited as long as
+ * kube-proxy awaits it and no longer, so that a wrong --hostname-override leaves no old Service
+ * behind. In NodeCIDR mode nothing may be written before the Node has pod CIDRs: without them local
+ * traffic cannot be distinguished from other traffic.
  */
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import type { FamilySupport } from '../node/families.ts'
@@ -17,7 +18,10 @@ import { logNode } from './start-log.ts'
 
 /** In milliseconds. */
 export interface NodeWaits {
-  /** From the list of Nodes to a Node with addresses; 0: a Node that is not in the list is not awaited. kube-proxy: 30,000. */
+  /**
+   * From the list of Nodes to a Node with addresses; 0: a Node that is not in the list is not
+   * awaited. kube-proxy: 30,000.
+   */
   readonly nodeMs: number
   /** In NodeCIDR mode, from there to the Node and its pod CIDRs. kube-proxy: 300,000. */
   readonly podCidrsMs: number
@@ -33,13 +37,19 @@ export interface ReadinessOptions {
   readonly listener: Pick<ProxyListener, 'nodesListed' | 'passesMayRun' | 'failed'>
   /** Whether the addresses of the host could be read; until then nothing is removed. Default: they could. */
   readonly hasAddresses?: () => boolean
-  /** False for a source without an API server, where no kubelet creates the Node; a Node that exists counts. Default true. */
+  /**
+   * False for a source without an API server, where no kubelet creates the Node; a Node that exists
+   * counts. Default true.
+   */
   readonly needsNode?: boolean | undefined
   /** Default: kube-proxy's. */
   readonly waits?: NodeWaits | undefined
 }
 
-/** Names of an informer in kube-proxy's log. kube-proxy awaits the Node before the others and logs no controller for it. */
+/**
+ * Names of an informer in kube-proxy's log. kube-proxy awaits the Node before the others and logs
+ * no controller for it.
+ */
 interface Informer {
   readonly type: string
   readonly controller?: string
@@ -77,7 +87,10 @@ export class Readiness {
     return this.#lists.awaited
   }
 
-  /** Logs that the lists are awaited, as kube-proxy's informers do. The line that is missing shows where a start hangs. */
+  /**
+   * Logs that the lists are awaited, as kube-proxy's informers do. The line that is missing shows
+   * where a start hangs.
+   */
   start(): void {
     const { log } = this.#options
     for (const { controller } of Object.values(INFORMERS)) {

@@ -1,6 +1,7 @@
 /**
- * Reports another program that keeps changing what this proxy writes, by one problem, one Event on the Node and, where /proc shows
- * it, the name and id of its process. Repairs of such a key wait longer each time (`Repairs` in `src/sync/key-history.ts`).
+ * Reports another program that keeps changing what this proxy writes, by one problem, one Event on
+ * the Node and, where /proc shows it, the name and id of its process. Repairs of such a key wait
+ * longer each time (`Repairs` in `src/sync/key-history.ts`).
  */
 import { rivalWrites } from '../events/event-objects.ts'
 import type { Events } from '../events/event-recorder.ts'
@@ -39,7 +40,10 @@ export class Rivals {
     this.#options = options
   }
 
-  /** The kernel announced that a netlink socket of this port id, which is usually the id of its process, changed an item of ours. */
+  /**
+   * The kernel announced that a netlink socket of this port id, which is usually the id of its
+   * process, changed an item of ours.
+   */
   wrote(portId: number): void {
     this.#writers.delete(portId)
     this.#writers.set(portId, this.#options.now())

@@ -1,7 +1,8 @@
 /**
- * The proxy that runs, and its replacement by one that may have another mode. The old proxy runs until the new one has opened the
- * kernel, then hands over its objects and health check ports; the kernel keeps its state in between, and what the old mode left is
- * removed by the new one. Whether a replacement is wanted is decided from the present state each time, never from an earlier one.
+ * The proxy that runs, and its replacement by one that may have another mode. The old proxy runs
+ * until the new one has opened the kernel, then hands over its objects and health check ports; the
+ * kernel keeps its state in between, and what the old mode left is removed by the new one. Whether
+ * a replacement is wanted is decided from the present state each time, never from an earlier one.
  */
 import { changesBetween } from '../config/changes.ts'
 import type { KubeProxyConfiguration, ProxyMode } from '../config/types.ts'
@@ -24,7 +25,10 @@ export interface PreparedProxy {
 }
 
 export interface RunningProxyOptions {
-  /** Opens the kernel, and changes nothing that a running proxy needs. Rejects when no mode that is allowed works here. */
+  /**
+   * Opens the kernel, and changes nothing that a running proxy needs. Rejects when no mode that is
+   * allowed works here.
+   */
   readonly prepare: (configuration: KubeProxyConfiguration, isReplacement: boolean) => Promise<PreparedProxy>
   /** Replaces nothing: the process ends after one pass. */
   readonly once: boolean
@@ -102,7 +106,10 @@ export class RunningProxy {
     return this.#failure.promise
   }
 
-  /** Applies a configuration that differs only in live fields, and in fields without effect: another mode by a new proxy. */
+  /**
+   * Applies a configuration that differs only in live fields, and in fields without effect: another
+   * mode by a new proxy.
+   */
   reconfigure(configuration: KubeProxyConfiguration): void {
     this.#configuration = configuration
     this.#applyLive()
@@ -246,7 +253,10 @@ export class RunningProxy {
     return true
   }
 
-  /** Whether a proxy that was prepared for this configuration, and has this mode, is the one that the present state asks for. */
+  /**
+   * Whether a proxy that was prepared for this configuration, and has this mode, is the one that
+   * the present state asks for.
+   */
   #isStillWanted(mode: ProxyMode, prepared: KubeProxyConfiguration): boolean {
     const present = this.#configuration
     const isSame = this.#reason !== undefined && present.mode === prepared.mode

@@ -1,7 +1,7 @@
 /**
- * The health port and the metrics port, at the addresses of the configuration. A port that another program has is retried until it
- * is free, while everything else works; with bindAddressHardFail it ends the daemon. The texts are kube-proxy's, because
- * operators search for them.
+ * The health port and the metrics port, at the addresses of the configuration. A port that another
+ * program has is retried until it is free, while everything else works; with bindAddressHardFail it
+ * ends the daemon. The texts are kube-proxy's, because operators search for them.
  */
 import { getSystemErrorMessage } from 'node:util'
 import type { KubeProxyConfiguration, ProxyMode } from '../config/types.ts'
@@ -36,7 +36,10 @@ export interface ServersOptions {
 }
 
 export interface Servers {
-  /** Resolves when both ports listen. With bindAddressHardFail it rejects with `bind-failed`, otherwise it waits for a taken port. */
+  /**
+   * Resolves when both ports listen. With bindAddressHardFail it rejects with `bind-failed`,
+   * otherwise it waits for a taken port.
+   */
   readonly ready: Promise<void>
   /** Closes the ports with all their connections. */
   close(): void
@@ -129,7 +132,10 @@ class ServedPort {
     this.#options = options
   }
 
-  /** Resolves when the port listens, however late. With `isHard` it rejects with `bind-failed` when the first attempt fails. */
+  /**
+   * Resolves when the port listens, however late. With `isHard` it rejects with `bind-failed` when
+   * the first attempt fails.
+   */
   open(isHard: boolean): Promise<void> {
     const { address: text, answer, message, reason, fatal, log } = this.#options
     const { address, port } = parseEndpoint(text)

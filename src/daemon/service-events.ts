@@ -1,6 +1,7 @@
 /**
- * Events about Services that every node sees alike. Of the nodes that have endpoints, a few send each of them (src/events/reporters.ts):
- * all daemons watch the same EndpointSlices, so they agree without a word, and no right to read Nodes is needed.
+ * Events about Services that every node sees alike. Of the nodes that have endpoints, a few send
+ * each of them (src/events/reporters.ts): all daemons watch the same EndpointSlices, so they agree
+ * without a word, and no right to read Nodes is needed.
  */
 import type { Occurrence } from '../events/event-objects.ts'
 import type { Events } from '../events/event-recorder.ts'

@@ -1,6 +1,6 @@
 /**
- * What the daemon tells about one Service over the local socket: its ports, its endpoints with verdicts, its frontends, and what it wants in
- * the kernel for those that the Service has won.
+ * What the daemon tells about one Service over the local socket: its ports, its endpoints with
+ * verdicts, its frontends, and what it wants in the kernel for those that the Service has won.
  */
 import { VIEW_FORMAT } from '../inspect/questions.ts'
 import type { EndpointView, FrontendView, ServicePortView, ServicesView, ServiceView } from '../inspect/view.ts'

@@ -1,6 +1,7 @@
 /**
- * The source of objects that all proxies of this process use, one after another: a switch of the mode asks the API server for nothing.
- * It is opened before the kernel is, which saves a cold start the time that the API server needs to answer.
+ * The source of objects that all proxies of this process use, one after another: a switch of the
+ * mode asks the API server for nothing. It is opened before the kernel is, which saves a cold start
+ * the time that the API server needs to answer.
  */
 import type { Node, ObjectChange, ObjectKind } from '../service/objects.ts'
 import { newBudget } from '../values/event-loop.ts'
@@ -32,7 +33,10 @@ export class SharedSource {
   #compactAt: number
   /** Undefined until the first proxy has started. */
   #receiver: ObjectSink | undefined
-  /** Nodes as last seen, also after they are gone, because a proxy uses the last known one. The API server reports only this node's. */
+  /**
+   * Nodes as last seen, also after they are gone, because a proxy uses the last known one. The API
+   * server reports only this node's.
+   */
   readonly #nodes = new Map<string, { readonly node: Node; readonly isGone: boolean }>()
   readonly #listed = new Set<ObjectKind>()
   /** Present problems of the source, by subject. */

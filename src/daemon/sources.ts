@@ -1,6 +1,6 @@
 /**
- * Where the daemon and the commands get objects from and send Events to: the API server that the configuration names, or the
- * folder of --manifests. The code of the other source is not loaded.
+ * Where the daemon and the commands get objects from and send Events to: the API server that the
+ * configuration names, or the folder of --manifests. The code of the other source is not loaded.
  */
 import { readdir } from 'node:fs/promises'
 import { hostname } from 'node:os'
@@ -51,7 +51,10 @@ export interface Sources {
   readonly virtualIps: VirtualIpGuard
 }
 
-/** Checks the access to the source, but opens nothing yet. Rejects with what is wrong with the kubeconfig or the folder. */
+/**
+ * Checks the access to the source, but opens nothing yet. Rejects with what is wrong with the
+ * kubeconfig or the folder.
+ */
 export async function chooseSources(options: SourceOptions): Promise<Sources> {
   const { manifests } = options
   return manifests === undefined ? apiSources(options) : manifestSources(options, manifests)
@@ -116,7 +119,10 @@ async function apiSources({ configuration, nodeName, master = '', log, requests 
 
 const MANIFEST = /\.(ya?ml|json)$/
 
-/** While the daemon runs, the source waits for a folder that is missing. At a start a wrong name is most likely a mistake. */
+/**
+ * While the daemon runs, the source waits for a folder that is missing. At a start a wrong name is
+ * most likely a mistake.
+ */
 async function requireFolder(directory: string, log: Log): Promise<void> {
   try {
     const files = await readdir(directory)
@@ -155,7 +161,10 @@ function followedBy(source: Source, stop: () => void): Source {
   }
 }
 
-/** client-go has no limit. On a node a plugin that asks for a login in a browser gets no answer and would run forever. */
+/**
+ * client-go has no limit. On a node a plugin that asks for a login in a browser gets no answer and
+ * would run forever.
+ */
 const PLUGIN_MS = 60_000
 
 /**

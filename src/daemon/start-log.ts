@@ -1,6 +1,6 @@
 /**
- * The lines of a start that operators and their tools search for, in kube-proxy's words, without its warning that ipvs mode is
- * deprecated.
+ * The lines of a start that operators and their tools search for, in kube-proxy's words, without
+ * its warning that ipvs mode is deprecated.
  */
 import { familyDoubts, nodePortDoubts } from '../config/doubts.ts'
 import { formatDuration } from '../values/duration.ts'
@@ -29,8 +29,8 @@ export function logStart(configuration: KubeProxyConfiguration, families: readon
 }
 
 /**
- * kube-proxy's error where nobody has chosen a mode. It is true of this program too: an operator who means iptables mode has to say so, or the
- * file means another mode in another release.
+ * kube-proxy's error where nobody has chosen a mode. It is true of this program too: an operator
+ * who means iptables mode has to say so, or the file means another mode in another release.
  */
 export const NO_MODE =
   "No kube-proxy mode specified: defaulting to 'iptables'. Note that in Kubernetes 1.40 the default mode will switch to 'nftables'. If you wish to continue using 'iptables' mode, you must explicitly specify 'mode: iptables' in the kube-proxy config file, or '--proxy-mode iptables' on the kube-proxy command line."
@@ -90,8 +90,8 @@ export interface NodeLogOptions {
 }
 
 /**
- * Logs what is known once the Node is. Returns an error when the configuration cannot work on this node, or the node does not serve
- * its primary family.
+ * Logs what is known once the Node is. Returns an error when the configuration cannot work on this
+ * node, or the node does not serve its primary family.
  */
 export function logNode({ configuration, support, nodeIps, podCidrs, log }: NodeLogOptions): CodedError | undefined {
   const { families } = support

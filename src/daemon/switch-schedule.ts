@@ -1,6 +1,6 @@
 /**
- * When the proxy that runs may be replaced by one of another mode: at once, but a few times in a quarter of an hour, and some minutes
- * after an attempt that failed.
+ * When the proxy that runs may be replaced by one of another mode: at once, but a few times in a
+ * quarter of an hour, and some minutes after an attempt that failed.
  */
 import type { Clock } from '../values/clock.ts'
 import type { Log } from '../values/log.ts'
@@ -39,7 +39,10 @@ export class SwitchSchedule {
     this.#options = options
   }
 
-  /** Begins a switch as soon as one may begin, unless one waits for the same reason; undefined: none is wanted any more. */
+  /**
+   * Begins a switch as soon as one may begin, unless one waits for the same reason; undefined: none
+   * is wanted any more.
+   */
   want(reason: SwitchReason | undefined): void {
     if (reason !== undefined && reason === this.#due) return
     clearTimeout(this.#timer)

@@ -1,9 +1,11 @@
 /**
- * A file that is watched by its content: written in place, replaced by rename, or swapped with a symbolic link as kubelet does with
- * ConfigMaps. It is checked after the kernel has announced a change in its folder, and every ten seconds, because some file systems announce
- * nothing and the file may be a link into another folder. A check that finds no change is one stat, in the thread pool: a network file system
- * that hangs must stop no more than the checks. A changed file is read only when it was the same at two checks a second apart, so that a
- * file that is being written is not taken for a complete one.
+ * A file that is watched by its content: written in place, replaced by rename, or swapped with a
+ * symbolic link as kubelet does with ConfigMaps. It is checked after the kernel has announced a
+ * change in its folder, and every ten seconds, because some file systems announce nothing and the
+ * file may be a link into another folder. A check that finds no change is one stat, in the thread
+ * pool: a network file system that hangs must stop no more than the checks. A changed file is read
+ * only when it was the same at two checks a second apart, so that a file that is being written is
+ * not taken for a complete one.
  */
 import { createHash } from 'node:crypto'
 import { type FSWatcher, watch } from 'node:fs'

@@ -1,6 +1,6 @@
 /**
- * Bundles: the facts of a node as a file, to be analysed elsewhere. JSON, compressed when the name ends in `.gz`. What a bundle says
- * is hostile until it has passed the shape of facts.
+ * Bundles: the facts of a node as a file, to be analysed elsewhere. JSON, compressed when the name
+ * ends in `.gz`. What a bundle says is hostile until it has passed the shape of facts.
  * @impure
  */
 import { readFile, stat, writeFile } from 'node:fs/promises'
@@ -19,8 +19,8 @@ const MAX_SIZE: JsonSize = { depth: 16, values: 200_000 }
 const GZIP_MAGIC = [0x1f, 0x8b]
 
 /**
- * Writes a new file that only its owner can read. Rejects with CodedError `bundle-unwritable`, also when the file exists: another
- * program may have put a link there.
+ * Writes a new file that only its owner can read. Rejects with CodedError `bundle-unwritable`, also
+ * when the file exists: another program may have put a link there.
  */
 export async function writeBundle(path: string, facts: NodeFacts): Promise<void> {
   const json = Buffer.from(`${JSON.stringify(facts, undefined, 1)}\n`)

@@ -21,7 +21,10 @@ const NODE_OBJECT = object({
 })
 
 export const CLUSTER = object({
-  /** Seconds by which the clock of this node is ahead of the API server's, from its Date header: precise to about a second. */
+  /**
+   * Seconds by which the clock of this node is ahead of the API server's, from its Date header:
+   * precise to about a second.
+   */
   clockAheadSeconds: nullable(number),
   daemonSets: seen(list(DAEMON_SET, 500)),
   /** Of the ConfigMap kube-system/kube-proxy; null when there is none. */

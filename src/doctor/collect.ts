@@ -1,6 +1,7 @@
 /**
- * Collects the facts of this node, once and in one place. Nothing is changed; a fact that cannot be read says why, and never stops the
- * others. What it needs of the daemon and of the command line is given to it.
+ * Collects the facts of this node, once and in one place. Nothing is changed; a fact that cannot be
+ * read says why, and never stops the others. What it needs of the daemon and of the command line is
+ * given to it.
  * @impure
  */
 import { hostname } from 'node:os'

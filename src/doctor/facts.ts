@@ -1,6 +1,7 @@
 /**
- * What `kube-ipvs doctor` knows of a node: one value, collected once, with bounds for every text and list. It has addresses of the
- * node, but no credentials, no environment and no command lines. A fact that could not be read says why.
+ * What `kube-ipvs doctor` knows of a node: one value, collected once, with bounds for every text
+ * and list. It has addresses of the node, but no credentials, no environment and no command lines.
+ * A fact that could not be read says why.
  */
 import { DISTRIBUTIONS } from '../node/module-remedy.ts'
 import { CLUSTER } from './cluster-facts.ts'
@@ -104,7 +105,10 @@ export const DAEMON = object({
     50,
   ),
   problemCount: number,
-  /** What the Services may have in real servers, and what is left out because that does not suffice; null: the daemon is older. */
+  /**
+   * What the Services may have in real servers, and what is left out because that does not suffice;
+   * null: the daemon is older.
+   */
   room: since(nullable(object({ limit: number, leftOut: object({ services: number, frontends: number }) })), null),
 })
 
@@ -149,7 +153,10 @@ export const FACTS = object({
   /** Why other processes of the node may not be visible; null: all are. */
   hiddenProcesses: nullable(text(300)),
   lacks: seen(list(LACK, 100)),
-  /** Values of the settings in WATCHED_SETTINGS, by the name below /proc/sys; those the kernel does not have are left out. */
+  /**
+   * Values of the settings in WATCHED_SETTINGS, by the name below /proc/sys; those the kernel does
+   * not have are left out.
+   */
   settings: record(number, 100),
   sysctlLines: list(SYSCTL_LINE, 200),
   interfaces: seen(list(INTERFACE, 1000)),
@@ -210,7 +217,10 @@ export const FACTS = object({
     /** The configuration of k3s or RKE2 says disable-kube-proxy. */
     isDisabledInK3s: flag,
   }),
-  /** What the agent of Cilium on this node says about replacing kube-proxy: `true`, `false`, `strict`; '' when it says nothing. */
+  /**
+   * What the agent of Cilium on this node says about replacing kube-proxy: `true`, `false`,
+   * `strict`; '' when it says nothing.
+   */
   ciliumReplacement: text(20),
   clock: seen(object({ isSynchronized: flag })),
   cluster: seen(CLUSTER),

@@ -2,7 +2,10 @@
 import type { Seen } from './seen.ts'
 import type { NodeFacts } from './facts.ts'
 
-/** `error`: Services do not work correctly, or will not after a start. `warning`: they may not. `note`: worth knowing. */
+/**
+ * `error`: Services do not work correctly, or will not after a start. `warning`: they may not.
+ * `note`: worth knowing.
+ */
 export type FindingSeverity = 'error' | 'warning' | 'note'
 
 export interface Finding {

@@ -1,6 +1,7 @@
 /**
- * How large JSON will be once it is parsed, from its text alone: a few kilobytes of a compressed file can hold millions of empty objects,
- * each of which takes tens of bytes. The text need not be valid.
+ * How large JSON will be once it is parsed, from its text alone: a few kilobytes of a compressed
+ * file can hold millions of empty objects, each of which takes tens of bytes. The text need not be
+ * valid.
  */
 
 export interface JsonSize {

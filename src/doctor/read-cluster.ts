@@ -1,6 +1,7 @@
 /**
- * What doctor asks the API server: DaemonSets and three objects that say who answers for Services. Of each it keeps only the fields
- * that checks need; what the credentials may not read is left out with the reason.
+ * What doctor asks the API server: DaemonSets and three objects that say who answers for Services.
+ * Of each it keeps only the fields that checks need; what the credentials may not read is left out
+ * with the reason.
  * @impure
  */
 import { VERSION } from '../values/well-known.ts'

@@ -1,6 +1,6 @@
 /**
- * What doctor reads of files: processes, settings, and the configuration of daemons. Every file is read up to a bound, and only the
- * few values that checks need are kept.
+ * What doctor reads of files: processes, settings, and the configuration of daemons. Every file is
+ * read up to a bound, and only the few values that checks need are kept.
  * @impure
  */
 import { closeSync, constants, openSync, readdirSync, readlinkSync, readSync } from 'node:fs'
@@ -84,8 +84,8 @@ const MAX_PROCESSES = 200
 const AGENTS: ReadonlySet<Program> = new Set(['kubelet', 'k3s', 'rke2'])
 
 /**
- * The programs of interest in the network namespace of this process. A pod with a namespace of its own can name its processes as
- * it likes, so those do not count.
+ * The programs of interest in the network namespace of this process. A pod with a namespace of its
+ * own can name its processes as it likes, so those do not count.
  * @param root put before each path, for tests
  */
 export async function readProcesses(root = ''): Promise<Pick<NodeFacts, 'processes' | 'hiddenProcesses'>> {

@@ -1,6 +1,7 @@
 /**
- * What doctor reads of rules of other programs beside those of iptables: rules that nft made in its tables, and rules that may take packets of
- * Services before ours do. The program nft, where it is installed, names them in its own words.
+ * What doctor reads of rules of other programs beside those of iptables: rules that nft made in its
+ * tables, and rules that may take packets of Services before ours do. The program nft, where it is
+ * installed, names them in its own words.
  * @impure
  */
 import { askNetfilter } from '../../native/open.ts'

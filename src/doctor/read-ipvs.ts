@@ -1,5 +1,6 @@
 /**
- * What files say of IPVS that netlink does not: the table of connections and its limit, and whether the kernel knows SCTP there.
+ * What files say of IPVS that netlink does not: the table of connections and its limit, and whether
+ * the kernel knows SCTP there.
  * @impure
  */
 import { closeSync, constants, existsSync, openSync, readSync } from 'node:fs'
@@ -31,8 +32,8 @@ const OF_TCP = 'tcp_conn_schedule'
 const OF_SCTP = 'sctp_conn_schedule'
 
 /**
- * Whether IPVS forwards SCTP. The kernel accepts virtual servers of SCTP in any case, so only its symbols tell; their names can be read by
- * everybody, in Pods too.
+ * Whether IPVS forwards SCTP. The kernel accepts virtual servers of SCTP in any case, so only its
+ * symbols tell; their names can be read by everybody, in Pods too.
  */
 export function readIpvsSctp(root = ''): Seen<boolean> {
   const symbols = symbolsOf(`${root}/proc/kallsyms`, [OF_TCP, OF_SCTP])

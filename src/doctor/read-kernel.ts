@@ -1,6 +1,6 @@
 /**
- * What doctor asks the kernel over netlink and the programs of iptables. It changes nothing; a question about a missing feature may
- * load its module, as a start would.
+ * What doctor asks the kernel over netlink and the programs of iptables. It changes nothing; a
+ * question about a missing feature may load its module, as a start would.
  * @impure
  */
 import { isClockSynchronized } from '../../native/clock-status.ts'

@@ -1,6 +1,7 @@
 /**
- * Predicts the way of a few packets to Services of ipvs mode: from a pod of this node, from outside and from the node itself, in each family.
- * Rules of firewalls that drop them are not found otherwise: which chains they pass is the firewall's own design.
+ * Predicts the way of a few packets to Services of ipvs mode: from a pod of this node, from outside
+ * and from the node itself, in each family. Rules of firewalls that drop them are not found
+ * otherwise: which chains they pass is the firewall's own design.
  * @impure
  */
 import type { Packet, PacketPath, PathStep } from '../explain/types.ts'

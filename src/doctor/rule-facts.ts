@@ -1,4 +1,7 @@
-/** What doctor knows of the rules of a node, of either back end of iptables and of nft, and of the paths of packets through them. */
+/**
+ * What doctor knows of the rules of a node, of either back end of iptables and of nft, and of the
+ * paths of packets through them.
+ */
 import { flag, list, number, object, oneOf, type Read, text } from '../values/shape.ts'
 
 /** A built-in chain of the filter table. */
@@ -66,7 +69,10 @@ export const PATH = object({
   destination: text(100),
   /** `unsure`: it depends on a rule that cannot be judged. `no-answer`: the answer of the endpoint is dropped. */
   result: oneOf('passes', 'dropped', 'refused', 'no-answer', 'unsure'),
-  /** What decided where it does not pass: a hook and a chain of a table, and the rule, '' for the policy of the chain. */
+  /**
+   * What decided where it does not pass: a hook and a chain of a table, and the rule, '' for the
+   * policy of the chain.
+   */
   hook: text(20),
   table: text(60),
   chain: text(60),

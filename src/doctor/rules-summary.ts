@@ -1,4 +1,7 @@
-/** What doctor keeps of the rules of iptables: names of chains and the rules of built-in filter chains, not those of Services. */
+/**
+ * What doctor keeps of the rules of iptables: names of chains and the rules of built-in filter
+ * chains, not those of Services.
+ */
 import type { WholeTables } from '../iptables/whole-tables.ts'
 import type { RulesFact } from './rule-facts.ts'
 

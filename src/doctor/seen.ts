@@ -1,4 +1,7 @@
-/** Facts that may not have been read: as a value of a bundle, which anybody may have made, and as a value of this program. */
+/**
+ * Facts that may not have been read: as a value of a bundle, which anybody may have made, and as a
+ * value of this program.
+ */
 import { isPlainObject, type Shape, ShapeError, text } from '../values/shape.ts'
 
 /** A fact, or the reason why it was not read. */

@@ -1,7 +1,8 @@
 /**
- * Events of events.k8s.io/v1 as kube-proxy 1.37 writes them: the objects, and the requests that create and repeat them. Names,
- * reasons, actions and notes are exactly kube-proxy's, because operators and alerts search for them; so are the missing fields (the
- * UID of the Node, an empty note).
+ * Events of events.k8s.io/v1 as kube-proxy 1.37 writes them: the objects, and the requests that
+ * create and repeat them. Names, reasons, actions and notes are exactly kube-proxy's, because
+ * operators and alerts search for them; so are the missing fields (the UID of the Node, an empty
+ * note).
  */
 import type { Problem } from '../values/errors.ts'
 
@@ -74,7 +75,10 @@ export function modeIsDefault(nodeName: string, note: string): Occurrence {
   return { regarding, type: 'Warning', reason: 'KubeProxyDefaultMode', action: 'StartKubeProxy', note }
 }
 
-/** The proxy of this node runs in iptables mode because the kernel cannot do ipvs mode. kube-proxy has no such Event. */
+/**
+ * The proxy of this node runs in iptables mode because the kernel cannot do ipvs mode. kube-proxy
+ * has no such Event.
+ */
 export function fellBack(nodeName: string, note: string): Occurrence {
   const regarding = { kind: 'Node', name: nodeName, apiVersion: 'v1' }
   return { regarding, type: 'Warning', reason: 'FallbackToIptables', action: 'StartKubeProxy', note }
@@ -110,8 +114,8 @@ const SERVICE_PROBLEMS: Readonly<Record<string, { readonly reason: string; reado
 }
 
 /**
- * An annotation of a Service has no effect, or the Service is not served completely; undefined: the problem is about something else, or
- * about what only one node sees. kube-proxy has no such Event.
+ * An annotation of a Service has no effect, or the Service is not served completely; undefined: the
+ * problem is about something else, or about what only one node sees. kube-proxy has no such Event.
  */
 export function problemOfService({ code, subject, field = '', message }: Problem): Occurrence | undefined {
   const known = Object.hasOwn(SERVICE_PROBLEMS, code) ? SERVICE_PROBLEMS[code] : undefined

@@ -1,7 +1,8 @@
 /**
- * Sends Events to the API server, or only logs them when the objects have another source. Events must not disturb the rest of
- * the program: one request at a time, limited per second, retried as in client-go and then dropped. Events about this node are first,
- * because anybody who may write Services can cause others.
+ * Sends Events to the API server, or only logs them when the objects have another source. Events
+ * must not disturb the rest of the program: one request at a time, limited per second, retried as
+ * in client-go and then dropped. Events about this node are first, because anybody who may write
+ * Services can cause others.
  * @impure
  */
 import type { Log } from '../values/log.ts'
@@ -32,7 +33,10 @@ export interface EventRecorderOptions {
   readonly burst?: number
   /** Wait before a retry in milliseconds, plus a random part of up to a quarter; default 10,000, as in client-go. */
   readonly retryMs?: number
-  /** Time between two requests about Services, after a burst of them; default 10,000. Each node of a large cluster may send some. */
+  /**
+   * Time between two requests about Services, after a burst of them; default 10,000. Each node of a
+   * large cluster may send some.
+   */
   readonly serviceIntervalMs?: number
 }
 

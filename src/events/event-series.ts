@@ -1,7 +1,8 @@
 /**
- * Counts repeated Events with client-go's rules: the first occurrence creates an Event, the second makes it a series, and later
- * ones are only counted, until the series was quiet for six minutes or was last sent thirty minutes ago. Occurrences with equal
- * regarding, type, reason and action are one series; the note may differ, so that varying notes cause no more requests.
+ * Counts repeated Events with client-go's rules: the first occurrence creates an Event, the second
+ * makes it a series, and later ones are only counted, until the series was quiet for six minutes or
+ * was last sent thirty minutes ago. Occurrences with equal regarding, type, reason and action are
+ * one series; the note may differ, so that varying notes cause no more requests.
  */
 import {
   createRequest,
@@ -22,8 +23,8 @@ export const FINISH_MS = 6 * 60_000
 /** An ongoing series is sent again after this time, because the API server deletes Events after an hour. */
 const REFRESH_MS = 30 * 60_000
 /**
- * Most series at a time, as many as client-go queues. Occurrences that would start a new series are dropped, except those about the
- * node, which are few.
+ * Most series at a time, as many as client-go queues. Occurrences that would start a new series are
+ * dropped, except those about the node, which are few.
  */
 export const MAX_SERIES = 1000
 

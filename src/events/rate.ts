@@ -1,4 +1,7 @@
-/** A token bucket: so many at once, and then one for each interval. Times are on the clock of the caller, in milliseconds. */
+/**
+ * A token bucket: so many at once, and then one for each interval. Times are on the clock of the
+ * caller, in milliseconds.
+ */
 export class Rate {
   readonly #intervalMs: number
   readonly #burst: number

@@ -1,6 +1,7 @@
 /**
- * Which nodes send an Event that every node could send, such as one about an annotation: a few nodes for each object, found by each node
- * alone from what all nodes know alike (rendezvous hashing). Without it one mistake would be as many Events as there are nodes.
+ * Which nodes send an Event that every node could send, such as one about an annotation: a few
+ * nodes for each object, found by each node alone from what all nodes know alike (rendezvous
+ * hashing). Without it one mistake would be as many Events as there are nodes.
  */
 
 /** Nodes that send an Event about one object. More than one, because a node may be away, or run another proxy. */

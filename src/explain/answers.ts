@@ -1,6 +1,7 @@
 /**
- * The way of an endpoint's answer. Only this node can translate it back, so the client hears nothing when the answer goes past it, or
- * when a rule drops it here. Of other nodes nothing is known: that they send the answer by the shortest way is taken for granted.
+ * The way of an endpoint's answer. Only this node can translate it back, so the client hears
+ * nothing when the answer goes past it, or when a rule drops it here. Of other nodes nothing is
+ * known: that they send the answer by the shortest way is taken for granted.
  */
 import type { HookWalk } from './hooks.ts'
 import { listOf, type PacketState, type Prediction } from './state.ts'

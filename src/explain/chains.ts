@@ -1,6 +1,7 @@
 /**
- * Takes a packet through the chains of one table at one hook: every rule in order, jumps and returns, the policy at the end. A rule
- * that matches with a chance, or that cannot be judged, makes two ways; all of them are followed.
+ * Takes a packet through the chains of one table at one hook: every rule in order, jumps and
+ * returns, the policy at the end. A rule that matches with a chance, or that cannot be judged,
+ * makes two ways; all of them are followed.
  */
 import { FALSE } from './judgement.ts'
 import { judgeRule, type RuleJudgement } from './rule-judgement.ts'

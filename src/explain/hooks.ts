@@ -1,7 +1,8 @@
 /**
- * The way of a packet through the hooks of the kernel (linux/netfilter_ipv4.h): at each hook the tables in the order of their
- * priorities, between them the routing, and IPVS after the filter of INPUT or before that of OUTPUT. What IPVS sends passes OUTPUT
- * once more, and the rules of nat see a connection only once before and once after the routing.
+ * The way of a packet through the hooks of the kernel (linux/netfilter_ipv4.h): at each hook the
+ * tables in the order of their priorities, between them the routing, and IPVS after the filter of
+ * INPUT or before that of OUTPUT. What IPVS sends passes OUTPUT once more, and the rules of nat see
+ * a connection only once before and once after the routing.
  */
 import { realServerKey, type VirtualServerFields, virtualServerKey } from '../ipvs/types.ts'
 import { FLAG_PERSISTENT } from '../ipvs/types.ts'
@@ -19,7 +20,10 @@ export class HookWalk {
     this.#prediction = prediction
   }
 
-  /** A packet that arrives at an interface. @param isLoop this node sent it to itself, and it keeps the route that it had */
+  /**
+   * A packet that arrives at an interface. @param isLoop this node sent it to itself, and it keeps
+   * the route that it had
+   */
   arrive(state: PacketState, isLoop = false): void {
     for (const one of this.#tables('PREROUTING', ['raw', 'mangle'], state))
       for (const two of this.#nat('PREROUTING', 'destination', one)) this.#routeArrived(two, isLoop)
@@ -68,7 +72,10 @@ export class HookWalk {
     }
   }
 
-  /** A packet that rules of OUTPUT have changed (ip_route_me_harder); undefined when it ended, or when the kernel has to be asked first. */
+  /**
+   * A packet that rules of OUTPUT have changed (ip_route_me_harder); undefined when it ended, or
+   * when the kernel has to be asked first.
+   */
   #routeAgain(state: PacketState): { readonly state: PacketState; readonly decision: RouteDecision } | undefined {
     const { destination, source, mark } = state
     const answer = this.#prediction.route({ destination, source, arrivesAt: undefined, mark })

@@ -1,6 +1,6 @@
 /**
- * Ports, flags and types of packets, compared as rules do. A client's port is unknown: it is one of those that the kernel hands out,
- * and none that a rule names alone.
+ * Ports, flags and types of packets, compared as rules do. A client's port is unknown: it is one of
+ * those that the kernel hands out, and none that a rule names alone.
  */
 import type { RuleOption } from '../iptables/rule-parts.ts'
 import { FALSE, type Judgement, TRUE, unknown } from './judgement.ts'

@@ -1,6 +1,7 @@
 /**
- * Whether a packet has what one match of a rule asks for, as the kernel's modules compare it. What is not understood here is said to be
- * unknown and never guessed. A packet is the first of its client, so `recent` finds no earlier one, and within every limit of rates.
+ * Whether a packet has what one match of a rule asks for, as the kernel's modules compare it. What
+ * is not understood here is said to be unknown and never guessed. A packet is the first of its
+ * client, so `recent` finds no earlier one, and within every limit of rates.
  */
 import type { RuleMatch, RuleOption } from '../iptables/rule-parts.ts'
 import { isFlagged, isIcmpType, isPort, isPortOf } from './match-ports.ts'

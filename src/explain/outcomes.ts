@@ -45,8 +45,9 @@ interface Way {
 }
 
 /**
- * Ways to one end: those with the same conditions become one, and a condition falls away if its opposite leads there too. Each way is looked
- * up by its conditions, because there may be thousands.
+ * Ways to one end: those with the same conditions become one, and a condition falls away if its
+ * opposite leads there too. Each way is looked up by its conditions, because there may be
+ * thousands.
  */
 function merged(outcomes: readonly Outcome[]): readonly Outcome[] {
   if (outcomes.length === 1) return outcomes
@@ -97,7 +98,10 @@ function codeOf({ hook, table, rule, matches }: Condition, rules: Map<string, nu
   return 2 * known + (matches ? 1 : 0)
 }
 
-/** The earliest way with the same share whose conditions differ in one place, and there only in whether the rule matches. */
+/**
+ * The earliest way with the same share whose conditions differ in one place, and there only in
+ * whether the rule matches.
+ */
 function oppositeOf(
   { codes, outcome }: Way,
   ways: ReadonlyMap<string, Way>,

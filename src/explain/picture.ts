@@ -1,7 +1,8 @@
 /**
- * What the kernel of a node has, as far as it decides the path of a packet. All of it is plain values; what would be too much to read
- * at once (a route for every address, the real servers of every virtual server) is asked for by a prediction: it returns its
- * questions, and is made again with the answers.
+ * What the kernel of a node has, as far as it decides the path of a packet. All of it is plain
+ * values; what would be too much to read at once (a route for every address, the real servers of
+ * every virtual server) is asked for by a prediction: it returns its questions, and is made again
+ * with the answers.
  */
 import type { WholeTables } from '../iptables/whole-tables.ts'
 import type { RealServer, VirtualServerFields, VirtualServerKey } from '../ipvs/types.ts'
@@ -27,7 +28,10 @@ export interface KernelPicture {
   readonly interfaces: ReadonlyMap<string, PictureInterface>
   /** Addresses that this node answers for and other nodes too: those of kube-ipvs0, and local routes of kube-ipvs. */
   readonly virtualIps: ReadonlySet<string>
-  /** What may decide about packets and was not read, in plain words: rules of nftables, the other back end of iptables. */
+  /**
+   * What may decide about packets and was not read, in plain words: rules of nftables, the other
+   * back end of iptables.
+   */
   readonly limits: readonly string[]
 }
 

@@ -1,6 +1,6 @@
 /**
- * Predicts the path of the first packet of a connection through this node. Everything that decides is in the picture and the answers;
- * the same input gives the same prediction.
+ * Predicts the path of the first packet of a connection through this node. Everything that decides
+ * is in the picture and the answers; the same input gives the same prediction.
  */
 import { familyOf } from '../values/address.ts'
 import { answerPath } from './answers.ts'

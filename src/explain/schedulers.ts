@@ -31,7 +31,8 @@ export function schedule(
   const { choice, weight: use } = schedulerTraits(scheduler)
   switch (scheduler) {
     case 'sh': {
-      // ip_vs_sh_reassign gives a real server with weight 0 one place in its table, and a client that finds it there gets nobody.
+      // ip_vs_sh_reassign gives a real server with weight 0 one place in its table, and a client
+      // that finds it there gets nobody.
       const empty = (flags & FLAG_SCHED_1) === 0 ? all.length - usable.length : 0
       const places = weights + empty
       return {

@@ -1,6 +1,7 @@
 /**
- * Sets of addresses and ports, and how a rule finds a packet in one. The kernel's types look at other parts of a packet: `hash:ip,port`
- * at the protocol too, and `bitmap:port` at the ports of TCP and UDP only (ip_set_bitmap_port.c).
+ * Sets of addresses and ports, and how a rule finds a packet in one. The kernel's types look at
+ * other parts of a packet: `hash:ip,port` at the protocol too, and `bitmap:port` at the ports of
+ * TCP and UDP only (ip_set_bitmap_port.c).
  */
 import type { SetType } from '../ipset/catalogue.ts'
 import type { SetEntry } from '../ipset/types.ts'

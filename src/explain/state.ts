@@ -1,6 +1,7 @@
 /**
- * A packet on its way: what rules can see of it, and what has happened to it. States are immutable, because one packet may have
- * several ways on; their steps are linked lists that share what they have in common.
+ * A packet on its way: what rules can see of it, and what has happened to it. States are immutable,
+ * because one packet may have several ways on; their steps are linked lists that share what they
+ * have in common.
  */
 import type { Answers, KernelPicture, Questions, RouteAnswer, RouteQuestion } from './picture.ts'
 import { routeKey } from './picture.ts'
@@ -59,8 +60,9 @@ const MAX_WAYS = 16_384
 /** Unjudged rules at which a prediction forks, all ways together. */
 const MAX_FORKS = 2000
 /**
- * Work of one prediction, all ways together: one for each rule that a packet is compared with, and MATCH_WORK for one that matches, since
- * that makes steps. Chains may jump to others so that their ways double at each jump. 256 ways through 10,000 rules fit.
+ * Work of one prediction, all ways together: one for each rule that a packet is compared with, and
+ * MATCH_WORK for one that matches, since that makes steps. Chains may jump to others so that their
+ * ways double at each jump. 256 ways through 10,000 rules fit.
  */
 const MAX_WORK = 4_000_000
 const MATCH_WORK = 20
@@ -115,7 +117,10 @@ export class Prediction {
     return answer
   }
 
-  /** The packet goes to this virtual server: the more real servers it has, the fewer rules may double the ways to each of them. */
+  /**
+   * The packet goes to this virtual server: the more real servers it has, the fewer rules may
+   * double the ways to each of them.
+   */
   expectServers(key: VirtualServerKey): void {
     const servers = this.#answers.realServers.get(key)?.length ?? 0
     const ways = Math.max(1, MAX_WAYS / Math.max(1, servers))
@@ -128,7 +133,10 @@ export class Prediction {
     return answer && answer.decision.kind === 'local'
   }
 
-  /** Whether another rule that cannot be judged may make two ways of this packet. @param ends one of them ends at once */
+  /**
+   * Whether another rule that cannot be judged may make two ways of this packet. @param ends one of
+   * them ends at once
+   */
   mayFork(state: PacketState, ends: boolean): boolean {
     let conditions = 0
     for (let at = state.conditions; at !== undefined; at = at.before) conditions++

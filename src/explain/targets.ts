@@ -1,4 +1,7 @@
-/** What targets of rules do to a packet. A target that only notes something (LOG, a counter) changes nothing about its path. */
+/**
+ * What targets of rules do to a packet. A target that only notes something (LOG, a counter) changes
+ * nothing about its path.
+ */
 import { parseAddress } from '../values/address.ts'
 import { type RuleOption, type RuleTarget, TARGETS_WITHOUT_EFFECT } from '../iptables/rule-parts.ts'
 import type { PacketState, Prediction } from './state.ts'
@@ -117,7 +120,10 @@ function translateSource(state: PacketState, address: string | undefined): Targe
   return { kind: 'done', state: { ...state, source: address ?? state.source, masquerade: { address } }, effect }
 }
 
-/** The address of the interface through which it leaves: of several the one that the kernel would choose; undefined when it has none. */
+/**
+ * The address of the interface through which it leaves: of several the one that the kernel would
+ * choose; undefined when it has none.
+ */
 function addressOfInterface(
   { outInterface, family, destination }: PacketState,
   prediction: Prediction,

@@ -1,7 +1,8 @@
 /**
- * A packet that begins a connection, and its predicted path through this node: the rules, set entries, routes and real servers that
- * decide, in order, and where it ends. A prediction never guesses silently: a rule that cannot be judged is a step by itself, and
- * every outcome after it says on which condition it depends.
+ * A packet that begins a connection, and its predicted path through this node: the rules, set
+ * entries, routes and real servers that decide, in order, and where it ends. A prediction never
+ * guesses silently: a rule that cannot be judged is a step by itself, and every outcome after it
+ * says on which condition it depends.
  */
 import type { Protocol } from '../values/protocol.ts'
 import type { SchedulerChoice } from '../values/schedulers.ts'
@@ -57,7 +58,10 @@ export type StepEffect =
   | { readonly kind: 'no-real-server'; readonly virtualServer: string }
   /** The kernel routes it. */
   | { readonly kind: 'route'; readonly decision: RouteDecision }
-  /** Whether the rule matches cannot be known, and this path assumes one of both. `because` names what is not understood. */
+  /**
+   * Whether the rule matches cannot be known, and this path assumes one of both. `because` names
+   * what is not understood.
+   */
   | { readonly kind: 'unjudged'; readonly matches: boolean; readonly because: string }
 
 export interface PathStep {
@@ -68,7 +72,10 @@ export interface PathStep {
   readonly chain: string
   /** The rule, `-A CHAIN …`; '' where no rule decided. */
   readonly rule: string
-  /** The sets that the rule looked up, with the entry that it found; undefined for one that a negated match did not find. */
+  /**
+   * The sets that the rule looked up, with the entry that it found; undefined for one that a
+   * negated match did not find.
+   */
   readonly sets: readonly { readonly name: string; readonly entry: string | undefined }[]
   /** The chance with which a rule with `-m statistic` was taken; absent for all others. */
   readonly chance?: number
@@ -91,7 +98,10 @@ export type SeenSource =
   /** One of this node's, by masquerading. `address`: undefined when the kernel's choice cannot be known. */
   | { readonly kind: 'node'; readonly address: string | undefined }
 
-/** Whether the endpoint's answer comes back to the client through this node, without which the client does not recognise it. */
+/**
+ * Whether the endpoint's answer comes back to the client through this node, without which the
+ * client does not recognise it.
+ */
 export type AnswerPath =
   | { readonly kind: 'returns' }
   /** It goes to the client past this node. */
@@ -141,8 +151,8 @@ export interface Condition {
 export interface Outcome {
   readonly end: End
   /**
-   * The chance of this outcome if its conditions hold: from 0 (exclusive) to 1. null: it depends on the load of the real servers
-   * (schedulers like lc) and is not known.
+   * The chance of this outcome if its conditions hold: from 0 (exclusive) to 1. null: it depends on
+   * the load of the real servers (schedulers like lc) and is not known.
    */
   readonly share: number | null
   /** Rules that cannot be judged and on which this outcome depends. */
@@ -155,7 +165,10 @@ export interface Outcome {
 export type Choice = SchedulerChoice | 'random'
 
 export interface PacketPath {
-  /** The address that the packet has as its source, also where the kernel chooses it; undefined when it has none to choose. */
+  /**
+   * The address that the packet has as its source, also where the kernel chooses it; undefined when
+   * it has none to choose.
+   */
   readonly source: string | undefined
   /** The interface at which it arrives; undefined for a process of this node. */
   readonly arrivesAt: string | undefined

@@ -1,6 +1,6 @@
 /**
- * What a mode wants in the kernel for one Service: rows of its tables, with the frontend or Service port that needs each. The daemon tells
- * them over its socket, so each item has a shape too.
+ * What a mode wants in the kernel for one Service: rows of its tables, with the frontend or Service
+ * port that needs each. The daemon tells them over its socket, so each item has a shape too.
  */
 import type { SetEntry } from '../ipset/types.ts'
 import type { Chain } from '../iptables/types.ts'

@@ -1,6 +1,6 @@
 /**
- * Asks the daemon of this node over its local socket, for the commands. It never throws: a command goes on with what the kernel
- * tells when no daemon answers, and says what it then cannot know.
+ * Asks the daemon of this node over its local socket, for the commands. It never throws: a command
+ * goes on with what the kernel tells when no daemon answers, and says what it then cannot know.
  * @impure
  */
 import { Agent, type IncomingMessage, request } from 'node:http'
@@ -30,8 +30,9 @@ import {
 } from './view.ts'
 
 /**
- * Why there is no answer: the socket is off by configuration, no daemon listens, the rights are missing, the answer does not come in
- * time or is not one of a daemon, it has another format; or the daemon's own reason.
+ * Why there is no answer: the socket is off by configuration, no daemon listens, the rights are
+ * missing, the answer does not come in time or is not one of a daemon, it has another format; or
+ * the daemon's own reason.
  */
 export type NoAnswerCode = 'off' | 'no-daemon' | 'not-permitted' | 'no-answer' | 'other-format' | RefusalCode
 

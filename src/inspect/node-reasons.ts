@@ -1,6 +1,6 @@
 /**
- * What a daemon says that is wrong with its node, for `status` and `doctor` alike, so that one command does not call a node fine that the
- * other one does not.
+ * What a daemon says that is wrong with its node, for `status` and `doctor` alike, so that one
+ * command does not call a node fine that the other one does not.
  */
 import { formatProblem, type Problem } from '../values/errors.ts'
 import { printable } from '../values/quote.ts'

@@ -1,6 +1,7 @@
 /**
- * What the daemon and its commands agree on at the local socket: the format of answers, their paths, parameters and limits, and what
- * a refusal says. The shapes of the answers are in view.ts, which only commands load.
+ * What the daemon and its commands agree on at the local socket: the format of answers, their
+ * paths, parameters and limits, and what a refusal says. The shapes of the answers are in view.ts,
+ * which only commands load.
  */
 
 /** Changes when an older command would misread an answer. A command refuses answers of another format than its own. */
@@ -13,15 +14,18 @@ export const VIEW_PATH = {
   /** NamesPage; parameters `after` (the last key of the page before) and `limit`, at most MAX_PAGE. */
   names: '/v1/names',
   /**
-   * ServicesView; parameter `service` (`namespace/name`), or `port`, and with it `address` and `protocol`. A port alone is a node port;
-   * without a protocol each is meant.
+   * ServicesView; parameter `service` (`namespace/name`), or `port`, and with it `address` and
+   * `protocol`. A port alone is a node port; without a protocol each is meant.
    */
   services: '/v1/services',
   /** DrainsView */
   drains: '/v1/drains',
   /** PodView; parameter `pod` (`namespace/name`). */
   pod: '/v1/pod',
-  /** ConnectionsView; parameters `to` (an IP or `IP:port`, up to MAX_TARGETS times) and `udp` (`1`: count its flows too). */
+  /**
+   * ConnectionsView; parameters `to` (an IP or `IP:port`, up to MAX_TARGETS times) and `udp` (`1`:
+   * count its flows too).
+   */
   connections: '/v1/connections',
 } as const
 
@@ -31,8 +35,8 @@ export const MAX_PAGE = 2000
 export const MAX_TARGETS = 64
 
 /**
- * `starting`: there is no proxy yet; `gone`: the key of a page exists no more, begin again; `unreadable`: the source
- * of objects does not answer. The others are mistakes of the client.
+ * `starting`: there is no proxy yet; `gone`: the key of a page exists no more, begin again;
+ * `unreadable`: the source of objects does not answer. The others are mistakes of the client.
  */
 export type RefusalCode = 'starting' | 'gone' | 'unreadable' | 'bad-parameter' | 'unknown-path' | 'wrong-method'
 

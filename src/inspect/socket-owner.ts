@@ -1,6 +1,6 @@
 /**
- * Whether a local socket can be that of a daemon of this node: it and its folder belong to root or to the user who looks, and nobody else can put
- * another one in its place.
+ * Whether a local socket can be that of a daemon of this node: it and its folder belong to root or
+ * to the user who looks, and nobody else can put another one in its place.
  * @impure
  */
 import { lstat, stat } from 'node:fs/promises'
@@ -9,7 +9,10 @@ import { quote } from '../values/quote.ts'
 
 const MODE = { othersWrite: 0o022, sticky: 0o1000 }
 
-/** Why others may put a socket into the folder; undefined: they cannot. Rejects when the folder cannot be looked at. @param self user */
+/**
+ * Why others may put a socket into the folder; undefined: they cannot. Rejects when the folder
+ * cannot be looked at. @param self user
+ */
 export async function folderDoubt(folder: string, self = process.getuid?.()): Promise<string | undefined> {
   const { mode, uid } = await stat(folder)
   if (uid !== 0 && uid !== self) return `the folder ${quote(folder)} belongs to the user ${uid}`

@@ -1,7 +1,8 @@
 /**
- * What a running daemon tells about itself over its local socket, as JSON over HTTP: the shapes of the answers, and their types. The kernel
- * cannot tell any of this: names of Services, verdicts on endpoints, owners of addresses, drains, problems. What answers may be another
- * version, or no daemon at all. Times are numbers of seconds before the answer: the two clocks need not agree.
+ * What a running daemon tells about itself over its local socket, as JSON over HTTP: the shapes of
+ * the answers, and their types. The kernel cannot tell any of this: names of Services, verdicts on
+ * endpoints, owners of addresses, drains, problems. What answers may be another version, or no
+ * daemon at all. Times are numbers of seconds before the answer: the two clocks need not agree.
  */
 import { WANTED } from '../explain/wanted.ts'
 import type { Problem } from '../values/errors.ts'
@@ -234,7 +235,10 @@ export const POD_VIEW = object({
   format: number,
   /** IPs of the pod, each once. Empty: no EndpointSlice names it. */
   addresses: texts,
-  /** The same with the ports of the EndpointSlices: `10.244.0.1:8080`. Pods in the network of their node share its IP. */
+  /**
+   * The same with the ports of the EndpointSlices: `10.244.0.1:8080`. Pods in the network of their
+   * node share its IP.
+   */
   endpoints: texts,
 })
 export type PodView = Read<typeof POD_VIEW>

@@ -1,6 +1,7 @@
 /**
- * The audit of the sets: it compares them and their entries with the mirrors, because ipset announces no changes. The mirrors
- * may change while a set is listed, so the reconciler reads every difference again before it changes anything.
+ * The audit of the sets: it compares them and their entries with the mirrors, because ipset
+ * announces no changes. The mirrors may change while a set is listed, so the reconciler reads every
+ * difference again before it changes anything.
  * @impure
  */
 import type { AuditShare } from '../sync/audit.ts'

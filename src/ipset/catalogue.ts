@@ -1,7 +1,8 @@
 /**
- * The 17 sets of each family as data: names, types, comments, parameters, and the order in which entries are added. Every
- * folder may import it. Names and comments are an interface for other programs and for the rules. Entries are added in the order of
- * SET_ROLES and removed in the reverse order.
+ * The 17 sets of each family as data: names, types, comments, parameters, and the order in which
+ * entries are added. Every folder may import it. Names and comments are an interface for other
+ * programs and for the rules. Entries are added in the order of SET_ROLES and removed in the
+ * reverse order.
  */
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
 
@@ -11,8 +12,8 @@ export type SetType = 'hash:ip' | 'hash:ip,port' | 'hash:ip,port,ip' | 'hash:ip,
 export type SetName = string
 
 /**
- * What a set holds: its IPv4 name without `KUBE-`. In the order in which entries are added, which is that of the roles that the sets
- * serve (src/service/policy.ts).
+ * What a set holds: its IPv4 name without `KUBE-`. In the order in which entries are added, which
+ * is that of the roles that the sets serve (src/service/policy.ts).
  */
 export const SET_ROLES = [
   'LOOP-BACK',
@@ -89,7 +90,10 @@ const TYPES_AND_COMMENTS: Readonly<Record<SetRole, readonly [SetType, string]>> 
   'IPVS-IPS': ['hash:ip', ''],
 }
 
-/** IPSET_MAXNAMELEN of linux/netfilter/ipset/ip_set.h without the NUL: longer names are cut, which concerns two IPv6 sets. */
+/**
+ * IPSET_MAXNAMELEN of linux/netfilter/ipset/ip_set.h without the NUL: longer names are cut, which
+ * concerns two IPv6 sets.
+ */
 const MAX_NAME_LENGTH = 31
 
 /** Name of the set with that role and family. */

@@ -1,8 +1,8 @@
 /**
- * Entries on the wire: IPSET_CMD_ADD and IPSET_CMD_DEL of many entries in one message (ADT), and those of a listed set. The
- * kernel runs a message entry by entry and stops at the first one that it refuses; the entries before it are done. Line numbers
- * inside the entries are left out: with them the kernel sends back the whole request with an error. Written by hand, as
- * codec.ts says.
+ * Entries on the wire: IPSET_CMD_ADD and IPSET_CMD_DEL of many entries in one message (ADT), and
+ * those of a listed set. The kernel runs a message entry by entry and stops at the first one that
+ * it refuses; the entries before it are done. Line numbers inside the entries are left out: with
+ * them the kernel sends back the whole request with an error. Written by hand, as codec.ts says.
  */
 import type { AttributeCursor } from '../netlink/attributes.ts'
 import type { MessageBatch } from '../netlink/batch.ts'
@@ -29,8 +29,8 @@ import type { EntryParts, SetEntry } from './types.ts'
 export const MAX_ENTRIES = 500
 
 /**
- * Adds or deletes up to 500 entries of one set. Adding an existing entry and deleting a missing one are success (no
- * NLM_F_EXCL). Throws `ipset-entry-invalid`.
+ * Adds or deletes up to 500 entries of one set. Adding an existing entry and deleting a missing one
+ * are success (no NLM_F_EXCL). Throws `ipset-entry-invalid`.
  * @param name another set of the same type, instead of the defined one
  */
 export function encodeEntries(

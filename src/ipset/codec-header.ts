@@ -1,5 +1,6 @@
 /**
- * The header of a set on the wire: its name, type and parameters as IPSET_CMD_LIST answers them (linux/netfilter/ipset/ip_set.h).
+ * The header of a set on the wire: its name, type and parameters as IPSET_CMD_LIST answers them
+ * (linux/netfilter/ipset/ip_set.h).
  */
 import type { AttributeCursor } from '../netlink/attributes.ts'
 import { netlinkError } from '../netlink/errors.ts'
@@ -15,8 +16,9 @@ const IPSET_FLAG_WITH_FORCEADD = 0x20
 const IPSET_FLAG_WITH_SKBINFO = 0x40
 
 /**
- * Reads the header of a set out of a LIST message; undefined when the message continues the entries of the set before it,
- * and for a set whose name is not wanted, which may be of any type and is not read further.
+ * Reads the header of a set out of a LIST message; undefined when the message continues the entries
+ * of the set before it, and for a set whose name is not wanted, which may be of any type and is not
+ * read further.
  */
 export function decodeHeader(
   message: ReceivedMessage,

@@ -1,7 +1,8 @@
 /**
- * Sets on the wire (linux/netfilter/ipset/ip_set.h, ip_set_hash.h, ip_set_bitmap.h): requests about sets.
- * Numbers inside DATA are big endian and must carry NLA_F_NET_BYTEORDER, or the kernel answers IPSET_ERR_PROTOCOL; LINENO is in host
- * order. Written by hand: there is no library for Node, and a process of `ipset` for each change would cost more than the change.
+ * Sets on the wire (linux/netfilter/ipset/ip_set.h, ip_set_hash.h, ip_set_bitmap.h): requests about
+ * sets. Numbers inside DATA are big endian and must carry NLA_F_NET_BYTEORDER, or the kernel
+ * answers IPSET_ERR_PROTOCOL; LINENO is in host order. Written by hand: there is no library for
+ * Node, and a process of `ipset` for each change would cost more than the change.
  */
 import type { AttributeCursor } from '../netlink/attributes.ts'
 import type { MessageBatch } from '../netlink/batch.ts'
@@ -78,8 +79,9 @@ const IPSET_FLAG_LIST_HEADER = 4
 export const IPSET_FLAG_NOMATCH = 0x04
 
 /**
- * The requested revision of each type: the last one without `bucketsize` (Linux 5.11). Kernels since 3.18 have it, and every
- * ipset program since 6.22 can print it. Later revisions add nothing that we set.
+ * The requested revision of each type: the last one without `bucketsize` (Linux 5.11). Kernels
+ * since 3.18 have it, and every ipset program since 6.22 can print it. Later revisions add nothing
+ * that we set.
  */
 export const REVISION: Readonly<Record<SetType, number>> = {
   'hash:ip': 4,
@@ -116,8 +118,9 @@ export function encodeProtocol(batch: MessageBatch): void {
 }
 
 /**
- * IPSET_CMD_CREATE. An existing set with equal parameters (buckets aside) is success, unless `exclusive`; one with other
- * parameters is EEXIST. `parameters.extras` is not written: we never set any.
+ * IPSET_CMD_CREATE. An existing set with equal parameters (buckets aside) is success, unless
+ * `exclusive`; one with other parameters is EEXIST. `parameters.extras` is not written: we never
+ * set any.
  */
 export function encodeCreate(
   batch: MessageBatch,
@@ -152,8 +155,9 @@ export function encodeDestroy(batch: MessageBatch, name: SetName): void {
 }
 
 /**
- * IPSET_CMD_SWAP: the sets exchange their names, and rules refer to the other one; IPSET_ERR_TYPE_MISMATCH when their types differ.
- * IPSET_CMD_RENAME: `second` must be free; IPSET_ERR_REFERENCED while something refers to `first`.
+ * IPSET_CMD_SWAP: the sets exchange their names, and rules refer to the other one;
+ * IPSET_ERR_TYPE_MISMATCH when their types differ. IPSET_CMD_RENAME: `second` must be free;
+ * IPSET_ERR_REFERENCED while something refers to `first`.
  */
 export function encodePair(batch: MessageBatch, command: 'SWAP' | 'RENAME', first: SetName, second: SetName): void {
   beginIpset(batch, command, undefined)
@@ -162,7 +166,10 @@ export function encodePair(batch: MessageBatch, command: 'SWAP' | 'RENAME', firs
   batch.end()
 }
 
-/** IPSET_CMD_LIST as a dump: all sets (`name` undefined) or one (ENOENT when it does not exist), with entries or without. */
+/**
+ * IPSET_CMD_LIST as a dump: all sets (`name` undefined) or one (ENOENT when it does not exist),
+ * with entries or without.
+ */
 export function encodeList(batch: MessageBatch, name: SetName | undefined, headersOnly: boolean): void {
   beginIpset(batch, 'LIST', undefined, NLM_F_DUMP)
   if (name !== undefined) batch.string(IPSET_ATTR.SETNAME, name)
@@ -170,7 +177,10 @@ export function encodeList(batch: MessageBatch, name: SetName | undefined, heade
   batch.end()
 }
 
-/** IPSET_CMD_TYPE: whether the kernel has a type; IPSET_ERR_FIND_TYPE when not. The kernel loads the module if it can. */
+/**
+ * IPSET_CMD_TYPE: whether the kernel has a type; IPSET_ERR_FIND_TYPE when not. The kernel loads the
+ * module if it can.
+ */
 export function encodeType(batch: MessageBatch, type: SetType, family: IpFamily | undefined): void {
   beginIpset(batch, 'TYPE', family)
   batch.string(IPSET_ATTR.TYPENAME, type)

@@ -1,6 +1,6 @@
 /**
- * The ipset subsystem of nfnetlink: requests about sets and entries, in our own terms. Errors have the kernel's names
- * (`IPSET_ERR_BUSY`) and the command that failed.
+ * The ipset subsystem of nfnetlink: requests about sets and entries, in our own terms. Errors have
+ * the kernel's names (`IPSET_ERR_BUSY`) and the command that failed.
  * @impure
  */
 import { type MessageBatch, requestOf } from '../netlink/batch.ts'
@@ -41,8 +41,9 @@ export class IpsetConnection {
   readonly #netlink: NetlinkConnection
 
   /**
-   * Asks the kernel for its protocol. Rejects with `ipset-missing`, which names the module, or `ipset-protocol`. Takes
-   * over the connection (NETLINK_NETFILTER): it is closed with this one, also when this rejects.
+   * Asks the kernel for its protocol. Rejects with `ipset-missing`, which names the module, or
+   * `ipset-protocol`. Takes over the connection (NETLINK_NETFILTER): it is closed with this one,
+   * also when this rejects.
    */
   static async open(netlink: NetlinkConnection, options: CallOptions = {}): Promise<IpsetConnection> {
     try {
@@ -131,7 +132,10 @@ export class IpsetConnection {
     return exists ? entries : undefined
   }
 
-  /** Calls `visit` for each entry of a set, as they arrive. Resolves to whether there is a set of that name, type and family. */
+  /**
+   * Calls `visit` for each entry of a set, as they arrive. Resolves to whether there is a set of
+   * that name, type and family.
+   */
   async visitEntries(
     set: SetDefinition,
     visit: (entry: SetEntry) => void,
@@ -196,7 +200,10 @@ export class IpsetConnection {
     )
   }
 
-  /** Sends messages that the caller encoded; see NetlinkConnection.transact. Outcomes do not have ipset's error names yet. */
+  /**
+   * Sends messages that the caller encoded; see NetlinkConnection.transact. Outcomes do not have
+   * ipset's error names yet.
+   */
   transact(batch: MessageBatch, options: CallOptions = {}): Promise<readonly Outcome[]> {
     return this.#netlink.transact(batch, options)
   }

@@ -1,7 +1,8 @@
 /**
- * What differs between wanted and live sets and entries, as operations. Pure. A set with more capacity than wanted stays as it is
- * (it was enlarged) until half of the wanted capacity is enough: kube-proxy works with no set of another capacity than its own. The
- * kernel chooses the number of buckets; a set with any other difference is replaced.
+ * What differs between wanted and live sets and entries, as operations. Pure. A set with more
+ * capacity than wanted stays as it is (it was enlarged) until half of the wanted capacity is
+ * enough: kube-proxy works with no set of another capacity than its own. The kernel chooses the
+ * number of buckets; a set with any other difference is replaced.
  */
 import type { TableKind } from '../sync/table.ts'
 import type { IpFamily } from '../values/protocol.ts'
@@ -147,8 +148,8 @@ export interface EntryGroup {
 }
 
 /**
- * Operations as messages, in the order that the sets need: additions in the order of SET_ROLES, then deletions in the reverse
- * order. Operations on sets that are not ours are left out.
+ * Operations as messages, in the order that the sets need: additions in the order of SET_ROLES,
+ * then deletions in the reverse order. Operations on sets that are not ours are left out.
  */
 export function groupsOf(ops: readonly SetEntryOperation[]): EntryGroup[] {
   const bySet = new Map<string, { set: SetDefinition; kind: SetEntryOperation['kind']; indexes: number[] }>()

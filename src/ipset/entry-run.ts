@@ -1,6 +1,7 @@
 /**
- * Runs operations on entries as messages of up to 500 entries each. When the kernel refuses one entry, the message is applied in
- * part. It is then sent again entry by entry, to find the refused one; repeated additions and deletions are harmless.
+ * Runs operations on entries as messages of up to 500 entries each. When the kernel refuses one
+ * entry, the message is applied in part. It is then sent again entry by entry, to find the refused
+ * one; repeated additions and deletions are harmless.
  * @impure
  */
 import { MAX_BATCH_MESSAGES, type MessageBatch } from '../netlink/batch.ts'

@@ -1,6 +1,6 @@
 /**
- * Entries of the five set types as the text `ipset save` prints, and back.
- * Each entry has exactly one text: a /32 (or /128) network is printed without its length, IPv6 without brackets.
+ * Entries of the five set types as the text `ipset save` prints, and back. Each entry has exactly
+ * one text: a /32 (or /128) network is printed without its length, IPv6 without brackets.
  */
 import { familyOf, parseAddress } from '../values/address.ts'
 import { type IpFamily, PROTOCOL_NUMBER, type Protocol, protocolOfNumber } from '../values/protocol.ts'

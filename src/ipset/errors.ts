@@ -1,6 +1,7 @@
 /**
- * Refusals of the kernel under the names of its header, with the entry or set in question. The meaning of codes from 4352
- * depends on the kind of set: 4352 is "full" for a hash, "out of range" for a bitmap.
+ * Refusals of the kernel under the names of its header, with the entry or set in question. The
+ * meaning of codes from 4352 depends on the kind of set: 4352 is "full" for a hash, "out of range"
+ * for a bitmap.
  */
 import { KernelError } from '../netlink/errors.ts'
 import { asError, CodedError } from '../values/errors.ts'
@@ -10,7 +11,10 @@ export type IpsetErrorCode =
   /** The kernel has no ipset, or has another version of its protocol. */
   | 'ipset-missing'
   | 'ipset-protocol'
-  /** A set of our name has another type or family and a rule refers to it, so that it can be neither swapped nor destroyed. */
+  /**
+   * A set of our name has another type or family and a rule refers to it, so that it can be neither
+   * swapped nor destroyed.
+   */
   | 'ipset-type-in-use'
   /** The set of an entry is missing or has another type. */
   | 'ipset-wrong-type'
@@ -33,8 +37,8 @@ const EXPLANATIONS: Readonly<Record<string, string>> = {
 }
 
 /**
- * The kernel's refusal under its name in ip_set.h. `about`: the command as an operator would type it. Any error that is no
- * KernelError (closed, timed out) is returned unchanged.
+ * The kernel's refusal under its name in ip_set.h. `about`: the command as an operator would type
+ * it. Any error that is no KernelError (closed, timed out) is returned unchanged.
  */
 export function named(cause: unknown, about: string, kind: 'hash' | 'bitmap' = 'hash'): Error {
   if (!(cause instanceof KernelError)) return asError(cause)

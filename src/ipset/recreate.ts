@@ -1,7 +1,7 @@
 /**
- * Replaces a set with a new one that has the same entries: to enlarge it, or because its parameters are wrong. Rules refer to the
- * set and must match all the time, so the new set is filled under another name and swapped; a failure before the swap leaves
- * the old set unchanged.
+ * Replaces a set with a new one that has the same entries: to enlarge it, or because its parameters
+ * are wrong. Rules refer to the set and must match all the time, so the new set is filled under
+ * another name and swapped; a failure before the swap leaves the old set unchanged.
  * @impure
  */
 import { MessageBatch } from '../netlink/batch.ts'
@@ -13,8 +13,8 @@ import { codeOf, ipsetError, named } from './errors.ts'
 import type { SetParameters } from './types.ts'
 
 /**
- * Rejects with `ipset-type-in-use` when the set has another type and a rule refers to it. Entries of a set of another
- * type are lost. Afterwards no temporary set is left.
+ * Rejects with `ipset-type-in-use` when the set has another type and a rule refers to it. Entries
+ * of a set of another type are lost. Afterwards no temporary set is left.
  */
 export async function recreate(
   ipset: SetRequests,
@@ -53,7 +53,10 @@ async function copyEntries(ipset: SetRequests, set: SetDefinition, to: SetName, 
   }
 }
 
-/** Swaps the sets. Where the types differ it destroys the old one first, which works only while nothing refers to it. */
+/**
+ * Swaps the sets. Where the types differ it destroys the old one first, which works only while
+ * nothing refers to it.
+ */
 async function exchange(ipset: SetRequests, name: SetName, other: SetName): Promise<void> {
   try {
     await ipset.swap(other, name)

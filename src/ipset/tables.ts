@@ -1,6 +1,7 @@
 /**
- * The sets and their entries in the kernel: the io of SETS and of SET_ENTRIES. Only sets of the catalogue's 34
- * names, and what an interrupted replacement left, are ours; a set of any other name is never touched.
+ * The sets and their entries in the kernel: the io of SETS and of SET_ENTRIES. Only sets of the
+ * catalogue's 34 names, and what an interrupted replacement left, are ours; a set of any other name
+ * is never touched.
  * @impure
  */
 import { MessageBatch } from '../netlink/batch.ts'
@@ -126,7 +127,10 @@ export class EntryTable implements TableIo<SetEntry, SetEntryOperation> {
     return found
   }
 
-  /** Runs the operations in the order that the sets need (see groupsOf) instead of that of `ops`: each key has one operation. */
+  /**
+   * Runs the operations in the order that the sets need (see groupsOf) instead of that of `ops`:
+   * each key has one operation.
+   */
   apply(ops: readonly SetEntryOperation[], signal: AbortSignal): Promise<readonly (Error | undefined)[]> {
     return new EntryRun(ops, this.#ipset, this.#batch, this.#options, signal).outcomes()
   }

@@ -1,6 +1,7 @@
 /**
- * Sets and their entries as this program knows them, and the operations on them. Bytes exist only in the codecs. An entry's
- * text is its identity and must be what `ipset save` prints (no /32, no brackets), or one entry would have two identities.
+ * Sets and their entries as this program knows them, and the operations on them. Bytes exist only
+ * in the codecs. An entry's text is its identity and must be what `ipset save` prints (no /32, no
+ * brackets), or one entry would have two identities.
  */
 import type { IpFamily, Protocol } from '../values/protocol.ts'
 import type { SetName } from './catalogue.ts'

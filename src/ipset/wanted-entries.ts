@@ -1,6 +1,6 @@
 /**
- * Which entries belong in the sets: those of all winning frontends, each once. An entry stays until no frontend contributes it
- * any more.
+ * Which entries belong in the sets: those of all winning frontends, each once. An entry stays until
+ * no frontend contributes it any more.
  */
 import type { FrontendKey } from '../service/frontends.ts'
 import { definitionOf, type SetName } from './catalogue.ts'
@@ -29,9 +29,10 @@ export class WantedEntries {
   readonly #sizes = new Map<SetName, number>()
 
   /**
-   * Replaces the contribution of a frontend; an empty list withdraws it. Returns the entries that became unwanted, last set
-   * first, then those that became wanted, in the order of the sets.
-   * @param shared a list that other frontends contribute too: its entries count once for all of them, and they precede the others
+   * Replaces the contribution of a frontend; an empty list withdraws it. Returns the entries that
+   * became unwanted, last set first, then those that became wanted, in the order of the sets.
+   * @param shared a list that other frontends contribute too: its entries count once for all of
+   * them, and they precede the others
    */
   set(key: FrontendKey, entries: readonly SetEntry[], shared = NO_ENTRIES): readonly EntryChange[] {
     const before = this.#contributions.get(key) ?? NO_ENTRIES

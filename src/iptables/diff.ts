@@ -1,6 +1,7 @@
 /**
- * The operations that turn one chain or jump into another, and the commands that they print as. Like kube-proxy we leave copies of a jump
- * as they are, so `sameItem` compares them and `diffIptables` does not; its place matters only where a rule in front of it takes packets.
+ * The operations that turn one chain or jump into another, and the commands that they print as.
+ * Like kube-proxy we leave copies of a jump as they are, so `sameItem` compares them and
+ * `diffIptables` does not; its place matters only where a rule in front of it takes packets.
  */
 import type { Direction, TableKind, TableName } from '../sync/table.ts'
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
@@ -67,7 +68,8 @@ function directionOf(op: IptablesOperation): Direction {
 }
 
 /**
- * The commands an operator would type, one a line. Single rules that are added or removed are shown as such, else the whole chain.
+ * The commands an operator would type, one a line. Single rules that are added or removed are shown
+ * as such, else the whole chain.
  * @param suffix of the program's name, `-legacy`
  */
 export function formatIptablesOperation(op: IptablesOperation, family: IpFamily, suffix = ''): string {
@@ -125,7 +127,8 @@ export function familyOfChains(table: TableName): IpFamily | undefined {
 }
 
 /**
- * The chains and jumps of one family. Keys: `nat KUBE-SERVICES` for a chain with all its rules, `nat OUTPUT KUBE-SERVICES` for a jump.
+ * The chains and jumps of one family. Keys: `nat KUBE-SERVICES` for a chain with all its rules,
+ * `nat OUTPUT KUBE-SERVICES` for a jump.
  * @param suffix of the program's name in commands, `-legacy`
  * @param wanted what is wanted of an item where the kernel has `live`
  */

@@ -1,6 +1,7 @@
 /**
- * How often our jumps were moved to the top of their chains again. A program that insists on its place gets it after some rounds, so that two
- * programs do not fight: the jump is then moved once after a wait that doubles, and the rule in front of it is a problem until our jump stays.
+ * How often our jumps were moved to the top of their chains again. A program that insists on its
+ * place gets it after some rounds, so that two programs do not fight: the jump is then moved once
+ * after a wait that doubles, and the rule in front of it is a problem until our jump stays.
  */
 import type { Clock } from '../values/clock.ts'
 

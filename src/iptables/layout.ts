@@ -1,6 +1,6 @@
 /**
- * Which chains and jumps are ours, and the order in which they are written. Each mode says which it has; nothing here knows
- * a mode.
+ * Which chains and jumps are ours, and the order in which they are written. Each mode says which it
+ * has; nothing here knows a mode.
  */
 import { isPlainJump, quoteWord, targetOf } from './rule-text.ts'
 import type { TableId } from './types.ts'
@@ -22,8 +22,8 @@ export interface ChainSet {
   /** Chains of fixed names. Each follows those that its rules jump to, so that they can be deleted in reverse order. */
   readonly chains: Readonly<Partial<Record<TableId, readonly string[]>>>
   /**
-   * Chains of the table nat whose names end in a hash, by the part before it (`KUBE-SEP`). Each follows those that
-   * its rules jump to.
+   * Chains of the table nat whose names end in a hash, by the part before it (`KUBE-SEP`). Each
+   * follows those that its rules jump to.
    */
   readonly hashedChains?: readonly string[]
   /** In the order in which they are inserted: the last one ends up on top. */
@@ -55,8 +55,9 @@ export interface ChainLayout {
   /** Whether only other modes have this chain. */
   isOfOthers(table: TableId, chain: string): boolean
   /**
-   * Whether this rule of a built-in chain is a jump that some release of kube-proxy inserts: its target is one of our chains,
-   * and it matches nothing but new connections. Comments differ from release to release.
+   * Whether this rule of a built-in chain is a jump that some release of kube-proxy inserts: its
+   * target is one of our chains, and it matches nothing but new connections. Comments differ from
+   * release to release.
    */
   isJump(table: TableId, from: string, rule: string): boolean
 }
@@ -135,7 +136,10 @@ export function chainKey(table: TableId, chain: string): string {
   return `${table} ${chain}`
 }
 
-/** `nat OUTPUT KUBE-SERVICES`; with ` NEW` for a jump of only new connections, because both modes have a jump at that place. */
+/**
+ * `nat OUTPUT KUBE-SERVICES`; with ` NEW` for a jump of only new connections, because both modes
+ * have a jump at that place.
+ */
 export function jumpKey({ table, from, to, onlyNew }: Omit<JumpPlace, 'comment'>): string {
   return `${table} ${from} ${to}${onlyNew === true ? ' NEW' : ''}`
 }

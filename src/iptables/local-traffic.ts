@@ -1,6 +1,7 @@
 /**
- * Recognises traffic from this node's own pods (detectLocalMode); all other traffic to cluster IPs is masqueraded. Without a
- * detector only traffic that has a cluster IP as its source is masqueraded.
+ * Recognises traffic from this node's own pods (detectLocalMode); all other traffic to cluster IPs
+ * is masqueraded. Without a detector only traffic that has a cluster IP as its source is
+ * masqueraded.
  */
 import { type Cidr, formatCidr, parseCidr } from '../values/cidr.ts'
 import type { IpFamily } from '../values/protocol.ts'
@@ -48,8 +49,8 @@ function firstOfFamily(texts: readonly string[], family: IpFamily): LocalTraffic
 }
 
 /**
- * The words of a rule that match traffic which is not local; undefined when all traffic is local (a CIDR of length 0,
- * whose negation the kernel refuses).
+ * The words of a rule that match traffic which is not local; undefined when all traffic is local (a
+ * CIDR of length 0, whose negation the kernel refuses).
  */
 export function notLocal(local: LocalTraffic): string | undefined {
   switch (local.kind) {

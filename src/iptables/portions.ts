@@ -1,5 +1,6 @@
 /**
- * Work on very many lines or rules of other programs in portions, so that the event loop does other work in between.
+ * Work on very many lines or rules of other programs in portions, so that the event loop does other
+ * work in between.
  * @impure
  */
 import type { Clock } from '../values/clock.ts'

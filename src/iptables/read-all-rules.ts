@@ -1,7 +1,8 @@
 /**
- * Reads every table of a family for commands that explain it. iptables prints some rules that nft made without what it cannot translate
- * (`ip saddr @set drop` as `-j DROP`): these are found over nfnetlink and stand in the result as rules that nobody can judge, as does what
- * iptables does not print at all. Nothing is changed.
+ * Reads every table of a family for commands that explain it. iptables prints some rules that nft
+ * made without what it cannot translate (`ip saddr @set drop` as `-j DROP`): these are found over
+ * nfnetlink and stand in the result as rules that nobody can judge, as does what iptables does not
+ * print at all. Nothing is changed.
  * @impure
  */
 import { CodedError } from '../values/errors.ts'
@@ -86,7 +87,10 @@ interface PlacedRule extends NftRule {
   readonly index: number
 }
 
-/** A table with the rules that iptables does not print as they are replaced; `table` undefined: it cannot be printed. */
+/**
+ * A table with the rules that iptables does not print as they are replaced; `table` undefined: it
+ * cannot be printed.
+ */
 async function readTable(
   { family, name, nft, first, print }: TableSource,
   signal: AbortSignal,

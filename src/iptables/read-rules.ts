@@ -1,7 +1,8 @@
 /**
- * Reads the rules of a family as far as anything can. One rule that nft made keeps iptables-save from printing its whole table, while
- * the same programs still write it. The chains of such a table are then read one by one, and what even that does not print is read over
- * nfnetlink: which chains there are, and where they are jumped to.
+ * Reads the rules of a family as far as anything can. One rule that nft made keeps iptables-save
+ * from printing its whole table, while the same programs still write it. The chains of such a table
+ * are then read one by one, and what even that does not print is read over nfnetlink: which chains
+ * there are, and where they are jumped to.
  * @impure
  */
 import { CodedError } from '../values/errors.ts'
@@ -48,7 +49,10 @@ export interface RuleSource {
   readonly nft: NftAccess | undefined
 }
 
-/** Failures after which writing may work: the program printed nothing, was cut off, or took too long over the rules of others. */
+/**
+ * Failures after which writing may work: the program printed nothing, was cut off, or took too long
+ * over the rules of others.
+ */
 const PRINTING_FAILED: ReadonlySet<string> = new Set([
   'iptables-save-failed',
   'iptables-save-truncated',
@@ -209,8 +213,9 @@ async function show(
 }
 
 /**
- * A rule in the words of iptables as far as they matter: jumps to chains with the comment that tells them apart, and of all others the handle
- * and the verdict. `-j NFT`: what it does has no words there.
+ * A rule in the words of iptables as far as they matter: jumps to chains with the comment that
+ * tells them apart, and of all others the handle and the verdict. `-j NFT`: what it does has no
+ * words there.
  */
 export function textOf({ verdict, isPlain, isExact, hasOtherEffect, comment, matches, handle }: NftRule): string {
   const isKnown = !hasOtherEffect && verdict?.kind !== 'other'

@@ -1,8 +1,9 @@
 /**
- * Runs operations with as few iptables-restore processes as possible: one when nothing fails, and more for very many rules, because
- * iptables-nft-restore takes 1.5 KiB of memory for each. After a failure it retries
- * without the operation whose line the program names, else in halves. Each table is committed as a whole, one after the
- * other, so the tables before the failed one are written already, and a jump must not be inserted into them again.
+ * Runs operations with as few iptables-restore processes as possible: one when nothing fails, and
+ * more for very many rules, because iptables-nft-restore takes 1.5 KiB of memory for each. After a
+ * failure it retries without the operation whose line the program names, else in halves. Each table
+ * is committed as a whole, one after the other, so the tables before the failed one are written
+ * already, and a jump must not be inserted into them again.
  * @impure
  */
 import { asError, CodedError, MissingFeature } from '../values/errors.ts'
@@ -49,7 +50,10 @@ export class RestoreRun {
     this.#outcomes = Array.from({ length: count }, () => undefined)
   }
 
-  /** One outcome for each operation, in their order. Rejects only when aborted. @param inUse rules that jump to our chains, by key */
+  /**
+   * One outcome for each operation, in their order. Rejects only when aborted. @param inUse rules
+   * that jump to our chains, by key
+   */
   static async run(
     ops: readonly IptablesOperation[],
     programs: RestorePrograms,
@@ -172,9 +176,10 @@ export class RestoreRun {
 }
 
 /**
- * The operations in one batch, or, if they have very many lines, in several that can be committed one after the other: chains of fixed
- * names that do not exist yet, still empty, because others jump to them; then chains with a hash, each after those that its rules jump to;
- * and at the end all others, which bring the traffic.
+ * The operations in one batch, or, if they have very many lines, in several that can be committed
+ * one after the other: chains of fixed names that do not exist yet, still empty, because others
+ * jump to them; then chains with a hash, each after those that its rules jump to; and at the end
+ * all others, which bring the traffic.
  */
 function batchesOf(tasks: readonly Task[], { hashedChains }: ChainLayout): readonly (readonly Task[])[] {
   if (tasks.reduce((lines, { op }) => lines + linesOf(op), 0) <= BATCH_LINES) return [tasks]

@@ -1,6 +1,7 @@
 /**
- * Operations as input of `iptables-restore --noflush`, the operation of each line, and what the program says when it fails.
- * In each table chains are declared, which adds or empties them, before rules jump to them or they are deleted.
+ * Operations as input of `iptables-restore --noflush`, the operation of each line, and what the
+ * program says when it fails. In each table chains are declared, which adds or empties them, before
+ * rules jump to them or they are deleted.
  */
 import { deletions, keyOf } from './diff.ts'
 import { type ChainLayout, jumpKey } from './layout.ts'
@@ -41,9 +42,10 @@ export function formatRestore(ops: readonly IptablesOperation[], layout: ChainLa
 }
 
 /**
- * Indices of operations in the order of the layout. Chains with a hash have no place in it and are sorted by name: iptables-nft keeps
- * the chains of a table sorted, and each one that does not follow all earlier ones costs it a walk over them. Measured with 1.8.9:
- * 30,000 chains take 6 s in this order and 28 s in that of their Services.
+ * Indices of operations in the order of the layout. Chains with a hash have no place in it and are
+ * sorted by name: iptables-nft keeps the chains of a table sorted, and each one that does not
+ * follow all earlier ones costs it a walk over them. Measured with 1.8.9: 30,000 chains take 6 s in
+ * this order and 28 s in that of their Services.
  */
 function inOrder(ops: readonly IptablesOperation[], indices: readonly number[], layout: ChainLayout): number[] {
   return indices
@@ -90,9 +92,9 @@ function remove(op: IptablesOperation): readonly string[] {
 }
 
 /**
- * What iptables-restore says about a failure, of both back ends and several versions. Only the line numbers decide anything;
- * the reason is only reported. A line that is COMMIT (legacy, or a chain that does not exist) says which table failed, not
- * which rule.
+ * What iptables-restore says about a failure, of both back ends and several versions. Only the line
+ * numbers decide anything; the reason is only reported. A line that is COMMIT (legacy, or a chain
+ * that does not exist) says which table failed, not which rule.
  */
 export interface RestoreFailure {
   /** Numbers of the lines that failed, from 1, in order; none when the program did not say. */

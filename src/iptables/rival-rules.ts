@@ -1,6 +1,7 @@
 /**
- * Finds rules of other programs that stand in front of one of our jumps and may take packets of Services: a hostPort, for which the CNI plugin
- * portmap inserts its jump at the top, takes its port of every address of the node. A rule that leads nowhere but back, such as the chains of most
+ * Finds rules of other programs that stand in front of one of our jumps and may take packets of
+ * Services: a hostPort, for which the CNI plugin portmap inserts its jump at the top, takes its
+ * port of every address of the node. A rule that leads nowhere but back, such as the chains of most
  * network plug-ins, takes nothing.
  */
 import { ruleOptions, type RuleOption, TARGETS_WITHOUT_EFFECT } from './rule-parts.ts'
@@ -23,7 +24,8 @@ const MAX_TAKERS = 20
 /**
  * @param index of our jump in its chain
  * @param owns whether a chain is ours
- * @param serves whether an address is one of a Service; a rule for a single other address takes nothing
+ * @param serves whether an address is one of a Service; a rule for a single other address takes
+ * nothing
  */
 export function findRival(
   table: SavedTable,

@@ -1,6 +1,6 @@
 /**
- * Which changes of nf_tables may have touched our rules. iptables-nft keeps its rules in tables of the families ip and ip6; a table of the
- * family inet with the same name is another table.
+ * Which changes of nf_tables may have touched our rules. iptables-nft keeps its rules in tables of
+ * the families ip and ip6; a table of the family inet with the same name is another table.
  */
 import type { NftChange } from '../nftables/rule.ts'
 import type { IpFamily } from '../values/protocol.ts'
@@ -11,9 +11,9 @@ import type { TableId } from './types.ts'
 export type WatchesAdditions = (family: IpFamily, table: TableId, chain: string) => boolean
 
 /**
- * Whether a change may have touched our rules: any change in our chains; in a built-in chain with a jump of ours a deletion, and an
- * addition only where the place of the jump matters. It decides how often iptables-save runs on a node where other programs change
- * their own rules all day.
+ * Whether a change may have touched our rules: any change in our chains; in a built-in chain with a
+ * jump of ours a deletion, and an addition only where the place of the jump matters. It decides how
+ * often iptables-save runs on a node where other programs change their own rules all day.
  */
 export function concernsUs(
   { kind, table: name, chain, family }: NftChange,

@@ -1,4 +1,7 @@
-/** The parser of rules as iptables-save prints them: the words of a rule, its options, and its parts, which are matches and a target. */
+/**
+ * The parser of rules as iptables-save prints them: the words of a rule, its options, and its
+ * parts, which are matches and a target.
+ */
 
 /** The words of a rule without quotes. A quote without an end reaches to the end of the text. */
 function wordsOf(rule: string): string[] {
@@ -57,7 +60,10 @@ export function optionValues(rule: string): ReadonlyMap<string, string> {
   )
 }
 
-/** A match: the options after `-m NAME`, or those before all of them (`-s`, `-d`, `-i`, `-o`, `-p`), whose name is ''. */
+/**
+ * A match: the options after `-m NAME`, or those before all of them (`-s`, `-d`, `-i`, `-o`, `-p`),
+ * whose name is ''.
+ */
 export interface RuleMatch {
   readonly name: string
   readonly options: readonly RuleOption[]

@@ -1,6 +1,7 @@
 /**
- * One rule as text: how a word is written, and a canonical form that is equal for two spellings of one rule. The canonical form ignores the
- * order of matches, which would be wrong for matches that count (limit, recent); none of our rules has one.
+ * One rule as text: how a word is written, and a canonical form that is equal for two spellings of
+ * one rule. The canonical form ignores the order of matches, which would be wrong for matches that
+ * count (limit, recent); none of our rules has one.
  */
 import { sameList } from '../values/lists.ts'
 import { PROTOCOL_NUMBER } from '../values/protocol.ts'
@@ -11,9 +12,9 @@ import { iptablesError } from './types.ts'
 export const UNREAD_RULE = '-m nft --unread'
 
 /**
- * A word as iptables-save writes it: in double quotes unless it has only letters, digits, `_` and `-`. Throws
- * `iptables-unprintable` for control characters: iptables-restore ends a quoted word with its line, without an error, and
- * executes the next line as a rule.
+ * A word as iptables-save writes it: in double quotes unless it has only letters, digits, `_` and
+ * `-`. Throws `iptables-unprintable` for control characters: iptables-restore ends a quoted word
+ * with its line, without an error, and executes the next line as a rule.
  */
 export function quoteWord(word: string): string {
   if (/\p{Cc}/u.test(word))
@@ -93,8 +94,9 @@ export function sameRule(a: string, b: string): boolean {
 }
 
 /**
- * Whether two chains do the same: their rules are equal in their order, or differ only in the order of rules of which no two match
- * one packet. kube-proxy writes the rules of all Services in an order that changes from start to start.
+ * Whether two chains do the same: their rules are equal in their order, or differ only in the order
+ * of rules of which no two match one packet. kube-proxy writes the rules of all Services in an
+ * order that changes from start to start.
  */
 export function sameRules(a: readonly string[], b: readonly string[]): boolean {
   if (a === b) return true
@@ -113,8 +115,9 @@ function isHarmlessOrder(a: readonly string[], b: readonly string[]): boolean {
 }
 
 /**
- * Rules in groups, so that two rules of different groups match no packet in common or are on the same side of a rule that matches
- * any port. A group is a protocol and port, and one destination if every rule of this port has one.
+ * Rules in groups, so that two rules of different groups match no packet in common or are on the
+ * same side of a rule that matches any port. A group is a protocol and port, and one destination if
+ * every rule of this port has one.
  */
 function inGroups(rules: readonly string[]): ReadonlyMap<string, readonly string[]> {
   const matches = rules.map(destinationOf)

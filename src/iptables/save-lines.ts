@@ -1,6 +1,7 @@
 /**
- * The lines of what iptables-save and `-S` print. A word in quotes, such as a comment, may hold line breaks, and the line of its rule goes on behind
- * them: without that any comment could end a table, or add a chain to it.
+ * The lines of what iptables-save and `-S` print. A word in quotes, such as a comment, may hold
+ * line breaks, and the line of its rule goes on behind them: without that any comment could end a
+ * table, or add a chain to it.
  */
 
 /** A value that begins with a quote; names of chains, which may hold quotes, follow `-A`, `-j` and `-g`. */

@@ -1,6 +1,7 @@
 /**
- * What iptables-save and `-S` of both back ends print, as chains with their rules, and which of these are ours. A table that the
- * program could not print must never look like an empty one, or every jump would be inserted again after each reading.
+ * What iptables-save and `-S` of both back ends print, as chains with their rules, and which of
+ * these are ours. A table that the program could not print must never look like an empty one, or
+ * every jump would be inserted again after each reading.
  */
 import { CodedError } from '../values/errors.ts'
 import { chainKey, type ChainLayout, jumpKey, type JumpPlace, jumpRule, ownChains } from './layout.ts'
@@ -16,7 +17,10 @@ export type SavedTables = ReadonlyMap<string, SavedTable>
 
 const INCOMPATIBLE = /^# Table [`']?([\w-]+)'? is incompatible/
 
-/** What iptables-save printed, and the names of tables that it could not print: iptables-nft names them in a comment. */
+/**
+ * What iptables-save printed, and the names of tables that it could not print: iptables-nft names
+ * them in a comment.
+ */
 export interface PrintedTables {
   readonly tables: SavedTables
   readonly unprinted: readonly string[]
@@ -47,8 +51,8 @@ export class SaveReader {
   #name = ''
 
   /**
-   * @param layout of what is read on: of chains of others only rules that may lead to ours are kept, unless the place of one of our jumps in that
-   * table matters. Absent: everything is kept.
+   * @param layout of what is read on: of chains of others only rules that may lead to ours are
+   * kept, unless the place of one of our jumps in that table matters. Absent: everything is kept.
    */
   constructor(layout?: ChainLayout) {
     this.#layout = layout
@@ -141,7 +145,10 @@ export function* rulesOfOthers(saved: SavedTables, layout: ChainLayout): Generat
 
 const TARGET = /(?:^|\s)-[jg]\s+"?([^\s"]+)/g
 
-/** Whether one of our chains is named as a target, maybe in a comment: a quick look, because a node may have very many rules of others. */
+/**
+ * Whether one of our chains is named as a target, maybe in a comment: a quick look, because a node
+ * may have very many rules of others.
+ */
 export function mayLead(layout: ChainLayout, table: TableId, rule: string): boolean {
   for (const [, chain = ''] of rule.matchAll(TARGET)) if (layout.owns(table, chain)) return true
   return false
@@ -151,7 +158,10 @@ function leadingRules(saved: SavedTables, layout: ChainLayout): SavedRule[] {
   return Array.from(rulesOfOthers(saved, layout)).filter(({ table, rule }) => mayLead(layout, table, rule))
 }
 
-/** Whether some release of kube-proxy inserts this jump. A line of iptables-restore cannot delete one whose comment has line breaks. */
+/**
+ * Whether some release of kube-proxy inserts this jump. A line of iptables-restore cannot delete
+ * one whose comment has line breaks.
+ */
 function isJump(layout: ChainLayout, { table, chain, rule }: SavedRule): boolean {
   return layout.isJump(table, chain, rule) && isOneLine(rule)
 }

@@ -1,6 +1,7 @@
 /**
- * The chains and jumps of one family in the kernel. A reading is one iptables-save and a change one iptables-restore; starting a
- * process costs more than everything else here, so callers read and write all keys at once.
+ * The chains and jumps of one family in the kernel. A reading is one iptables-save and a change one
+ * iptables-restore; starting a process costs more than everything else here, so callers read and
+ * write all keys at once.
  * @impure
  */
 import type { TableIo } from '../sync/table.ts'
@@ -26,7 +27,10 @@ export interface IptablesTableOptions {
   readonly nft?: NftAccess | undefined
   /** Called after each reading. */
   readonly onRead?: (family: IpFamily, read: RulesRead) => void
-  /** Whether a Service has this address; a rule for a single other address takes no packets of Services. Default: it may. */
+  /**
+   * Whether a Service has this address; a rule for a single other address takes no packets of
+   * Services. Default: it may.
+   */
   readonly serves?: (address: string) => boolean
   readonly now?: Clock
 }
@@ -77,8 +81,8 @@ export class IptablesTable implements TableIo<IptablesItem, IptablesOperation> {
   }
 
   /**
-   * From now on rules that lead to chains of other modes stay, in front of ours, so that those chains get the traffic until
-   * `replaceOthers`.
+   * From now on rules that lead to chains of other modes stay, in front of ours, so that those
+   * chains get the traffic until `replaceOthers`.
    */
   keepOthers(): void {
     this.#keepsOthers = true
@@ -140,7 +144,10 @@ export class IptablesTable implements TableIo<IptablesItem, IptablesOperation> {
     return undefined
   }
 
-  /** Whether a rule that is added to this chain of others may stand in front of one of our jumps, or be reached from there. */
+  /**
+   * Whether a rule that is added to this chain of others may stand in front of one of our jumps, or
+   * be reached from there.
+   */
   watches(table: TableId, chain: string): boolean {
     return (
       this.#watched.has(chainKey(table, chain)) ||

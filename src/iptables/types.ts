@@ -1,7 +1,7 @@
 /**
- * Chains, jumps and the operations on them as values, their errors, and the interface of the programs that read and write them.
- * Rules are text as iptables-save prints them after `-A CHAIN `; versions of iptables spell one rule differently, so they are
- * compared with `sameRule`.
+ * Chains, jumps and the operations on them as values, their errors, and the interface of the
+ * programs that read and write them. Rules are text as iptables-save prints them after `-A CHAIN `;
+ * versions of iptables spell one rule differently, so they are compared with `sameRule`.
  */
 import { CodedError, MissingFeature } from '../values/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'
@@ -39,14 +39,20 @@ export interface Jump {
   readonly rule: string
   /** How often the chain has it, from 1. Copies are left as they are. */
   readonly copies: number
-  /** The rule in front of it that takes packets of Services. Absent: there is none, or the place of this jump does not matter. */
+  /**
+   * The rule in front of it that takes packets of Services. Absent: there is none, or the place of
+   * this jump does not matter.
+   */
   readonly behind?: RivalRule
 }
 
 export type IptablesItem = Chain | Jump
 
 export type IptablesOperation =
-  /** Adds the chain where it is missing and replaces its rules. `before`: the rules it had, undefined when it did not exist. */
+  /**
+   * Adds the chain where it is missing and replaces its rules. `before`: the rules it had,
+   * undefined when it did not exist.
+   */
   | {
       readonly kind: 'write-chain'
       readonly table: TableId
@@ -57,7 +63,10 @@ export type IptablesOperation =
   | { readonly kind: 'delete-chain'; readonly table: TableId; readonly chain: string }
   /** Puts the jump in front of all rules of its chain. */
   | { readonly kind: 'insert-jump'; readonly table: TableId; readonly chain: string; readonly rule: string }
-  /** Puts a jump that is there in front of all rules of its chain, by one transaction. `behind`: what stood in front of it. */
+  /**
+   * Puts a jump that is there in front of all rules of its chain, by one transaction. `behind`:
+   * what stood in front of it.
+   */
   | {
       readonly kind: 'move-jump'
       readonly table: TableId
@@ -89,15 +98,24 @@ export interface IptablesPrograms {
   restore(family: IpFamily, input: string, signal: AbortSignal): Promise<RestoreResult>
 }
 
-/** Other ways to the tables of iptables-nft, for those that its programs cannot print as a whole: chain by chain, and over nfnetlink. */
+/**
+ * Other ways to the tables of iptables-nft, for those that its programs cannot print as a whole:
+ * chain by chain, and over nfnetlink.
+ */
 export interface NftAccess {
   /** As `save`, for one table. */
   saveTable(family: IpFamily, table: string, signal: AbortSignal): Promise<string>
-  /** What `-S CHAIN` prints for some chains of a table. Rejects with a CodedError when one of them cannot be printed. */
+  /**
+   * What `-S CHAIN` prints for some chains of a table. Rejects with a CodedError when one of them
+   * cannot be printed.
+   */
   showChains(family: IpFamily, table: string, chains: readonly string[], signal: AbortSignal): Promise<string>
   chains(family: IpFamily, table: string, signal: AbortSignal): Promise<readonly NftChain[]>
   rules(query: NftRuleQuery, signal: AbortSignal): Promise<readonly NftRule[]>
-  /** All rules of a table, in the order of each chain; begins again, after `onRestart`, when the table changes meanwhile. */
+  /**
+   * All rules of a table, in the order of each chain; begins again, after `onRestart`, when the
+   * table changes meanwhile.
+   */
   visitRules(
     query: NftRuleQuery,
     visit: (rule: NftRule) => void,

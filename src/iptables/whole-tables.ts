@@ -14,7 +14,10 @@ export type WholeTable = ReadonlyMap<string, WholeChain>
 
 export type WholeTables = ReadonlyMap<string, WholeTable>
 
-/** Reads what iptables-save printed, without the tables that it leaves out. Throws CodedError when a table is cut off. */
+/**
+ * Reads what iptables-save printed, without the tables that it leaves out. Throws CodedError when a
+ * table is cut off.
+ */
 export function wholeTables(text: string): WholeTables {
   const policies = parsePolicies(text)
   return new Map(

@@ -1,6 +1,7 @@
 /**
- * The audits of kube-ipvs0 and its addresses, and of local routes. The kernel announces their changes, so the audits only find
- * changes whose announcement was lost unnoticed. They mark keys to read again; a pass decides what to do.
+ * The audits of kube-ipvs0 and its addresses, and of local routes. The kernel announces their
+ * changes, so the audits only find changes whose announcement was lost unnoticed. They mark keys to
+ * read again; a pass decides what to do.
  * @impure
  */
 import type { Route } from '../netlink/route-codec.ts'

@@ -1,7 +1,7 @@
 /**
- * The device kube-ipvs0 and the addresses on it, as items and operations. Pure. An address belongs on the
- * device as a host address (/32, /128); one with another prefix length or with a peer is replaced. A link of that name of another
- * kind is accepted, as in kube-proxy.
+ * The device kube-ipvs0 and the addresses on it, as items and operations. Pure. An address belongs
+ * on the device as a host address (/32, /128); one with another prefix length or with a peer is
+ * replaced. A link of that name of another kind is accepted, as in kube-proxy.
  */
 import type { Direction, TableKind } from '../sync/table.ts'
 import { familyOf, isLinkLocal, isLoopback } from '../values/address.ts'
@@ -109,9 +109,10 @@ export const DEVICE: TableKind<Device, DeviceOperation> = {
 }
 
 /**
- * Operations that leave an address on the device as a host address, or not at all. For IPv4 the host address is added before
- * other bindings are removed, so that connections to it never fail. Linux allows one binding of an IPv6 address on a link, so
- * there the other one is removed first, in the same datagram.
+ * Operations that leave an address on the device as a host address, or not at all. For IPv4 the
+ * host address is added before other bindings are removed, so that connections to it never fail.
+ * Linux allows one binding of an IPv6 address on a link, so there the other one is removed first,
+ * in the same datagram.
  */
 export function diffAddress(
   desired: BoundAddress | undefined,

@@ -1,6 +1,7 @@
 /**
- * The addresses on kube-ipvs0 in the kernel, the io of ADDRESSES, and which of them are wanted. IPv6 link-local
- * and loopback addresses on the device stay, unless a Service of this process wanted one.
+ * The addresses on kube-ipvs0 in the kernel, the io of ADDRESSES, and which of them are wanted.
+ * IPv6 link-local and loopback addresses on the device stay, unless a Service of this process
+ * wanted one.
  * @impure
  */
 import { encodeAddAddress, encodeDeleteAddress } from '../netlink/address-codec.ts'
@@ -32,8 +33,9 @@ type Outcomes = readonly (Error | undefined)[]
 /** What the table needs beside its requests. */
 export interface AddressTableOptions {
   /**
-   * The kernel refuses IPv6 addresses on a device where IPv6 is switched off: switches it on. Returns an error that says what keeps it off,
-   * and `unchanged` when it is not off. Default: nothing is switched on.
+   * The kernel refuses IPv6 addresses on a device where IPv6 is switched off: switches it on.
+   * Returns an error that says what keeps it off, and `unchanged` when it is not off. Default:
+   * nothing is switched on.
    */
   readonly switchOnIpv6?: () => 'changed' | 'unchanged' | CodedError
   /** Called with the addresses that were just removed. */
@@ -112,8 +114,8 @@ export class AddressTable implements TableIo<BoundAddress, AddressOperation> {
   }
 
   /**
-   * Whether an address will have exactly this binding after the operations that were sent and are not in the mirror yet;
-   * undefined when none of them concerns it.
+   * Whether an address will have exactly this binding after the operations that were sent and are
+   * not in the mirror yet; undefined when none of them concerns it.
    */
   isBoundSoon(binding: Binding & { readonly address: string }): boolean | undefined {
     for (let index = Math.min(this.#sent, this.#running.length) - 1; index >= 0; index--) {
@@ -177,12 +179,18 @@ function isRefusal(op: AddressOperation, outcome: Error | undefined): boolean {
   return isForbidden && op.kind === 'bind' && familyOf(op.address) === 'IPv6'
 }
 
-/** With a primary IPv4 address the kernel also deletes the secondary ones of its subnet, unless promote_secondaries is set. */
+/**
+ * With a primary IPv4 address the kernel also deletes the secondary ones of its subnet, unless
+ * promote_secondaries is set.
+ */
 function isGone(outcome: Error | undefined): boolean {
   return outcome instanceof CodedError && outcome.code === 'EADDRNOTAVAIL'
 }
 
-/** Which addresses the node answers for: those of the frontends that are bound, each once, until its last frontend is removed. */
+/**
+ * Which addresses the node answers for: those of the frontends that are bound, each once, until its
+ * last frontend is removed.
+ */
 export class WantedAddresses {
   readonly #bound = new Set<FrontendKey>()
   readonly #counts = new Map<string, number>()
@@ -193,8 +201,8 @@ export class WantedAddresses {
   }
 
   /**
-   * Sets whether this frontend wants its address bound. Returns the address when it becomes wanted, or is wanted by no frontend
-   * any more.
+   * Sets whether this frontend wants its address bound. Returns the address when it becomes wanted,
+   * or is wanted by no frontend any more.
    */
   set(key: FrontendKey, bind: boolean): { readonly address: string; readonly wanted: boolean } | undefined {
     if (bind === this.#bound.has(key)) return undefined

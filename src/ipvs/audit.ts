@@ -1,7 +1,7 @@
 /**
- * The rolling audit: it slowly compares the live IPVS table with the mirror, because IPVS announces no changes. A list made in
- * parts can miss or repeat a virtual server, and the mirror may change during the list, so the reconciler reads every
- * difference again before it changes anything.
+ * The rolling audit: it slowly compares the live IPVS table with the mirror, because IPVS announces
+ * no changes. A list made in parts can miss or repeat a virtual server, and the mirror may change
+ * during the list, so the reconciler reads every difference again before it changes anything.
  * @impure
  */
 import type { AuditShare } from '../sync/audit.ts'
@@ -54,7 +54,8 @@ async function auditRealServers(options: AuditOptions, budget: Budget): Promise<
     doubtful = []
     await share.rest(budget, signal)
   }
-  // The keys of this moment: one that is removed and added again meanwhile would be visited again, and the round might never end.
+  // The keys of this moment: one that is removed and added again meanwhile would be visited again,
+  // and the round might never end.
   for (const key of Array.from(mirror.liveKeys())) {
     const live = mirror.live(key)
     if (live === undefined) continue

@@ -1,5 +1,6 @@
 /**
- * Changes of services and destinations, encoded as they are added and sent together: the hot path of every sync.
+ * Changes of services and destinations, encoded as they are added and sent together: the hot path
+ * of every sync.
  * @impure
  */
 import { MessageBatch } from '../netlink/batch.ts'
@@ -74,9 +75,9 @@ export class IpvsBatch {
   }
 
   /**
-   * Sends everything in one datagram, which the kernel executes in order before this returns its promise. Resolves to one
-   * outcome for each change (undefined: success). Rejects as NetlinkConnection.transact, and with `genl-family-missing` when
-   * IPVS was unloaded.
+   * Sends everything in one datagram, which the kernel executes in order before this returns its
+   * promise. Resolves to one outcome for each change (undefined: success). Rejects as
+   * NetlinkConnection.transact, and with `genl-family-missing` when IPVS was unloaded.
    */
   async commit(options: CallOptions = {}): Promise<readonly Outcome[]> {
     try {

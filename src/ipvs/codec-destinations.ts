@@ -1,6 +1,7 @@
 /**
- * IPVS destinations (real servers) on the wire. A listed destination does not name its service; a kernel before 3.18 does not send its family
- * either, which then is the service's. Written by hand, as codec.ts says.
+ * IPVS destinations (real servers) on the wire. A listed destination does not name its service; a
+ * kernel before 3.18 does not send its family either, which then is the service's. Written by hand,
+ * as codec.ts says.
  */
 import type { AttributeCursor } from '../netlink/attributes.ts'
 import type { MessageBatch } from '../netlink/batch.ts'
@@ -38,7 +39,10 @@ export function decodeCountedDestination(
   return { ...destination, traffic }
 }
 
-/** IP_VS_CONN_F_MASQ, _LOCALNODE, _TUNNEL, _DROUTE, _BYPASS of linux/ip_vs.h, by number. The kernel also accepts 5 to 7. */
+/**
+ * IP_VS_CONN_F_MASQ, _LOCALNODE, _TUNNEL, _DROUTE, _BYPASS of linux/ip_vs.h, by number. The kernel
+ * also accepts 5 to 7.
+ */
 const FORWARDING: readonly ForwardingMethod[] = ['masquerade', 'local', 'tunnel', 'route', 'bypass']
 const FORWARDING_NUMBER: Readonly<Record<ForwardingMethod, number>> = {
   masquerade: 0,
@@ -71,7 +75,8 @@ export function encodeDestination(batch: MessageBatch, server: RealServer): void
 }
 
 /**
- * Reads a NEW_DEST message (a line of a dump); undefined for a destination of an address family that we do not know.
+ * Reads a NEW_DEST message (a line of a dump); undefined for a destination of an address family
+ * that we do not know.
  * @param serviceFamily family of the service, for kernels that do not send the destination's own
  */
 export function decodeDestination(message: ReceivedMessage, serviceFamily: IpFamily): DecodedDestination | undefined {

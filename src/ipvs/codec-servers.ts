@@ -1,7 +1,7 @@
 /**
- * IPVS services (virtual servers) on the wire. The netmask is big endian for IPv4 (a
- * mask) and in host order for IPv6 (a prefix length). The kernel lists IP_VS_SVC_F_HASHED, its own flag, which is no part of
- * the flags that are compared. Written by hand, as codec.ts says.
+ * IPVS services (virtual servers) on the wire. The netmask is big endian for IPv4 (a mask) and in
+ * host order for IPv6 (a prefix length). The kernel lists IP_VS_SVC_F_HASHED, its own flag, which
+ * is no part of the flags that are compared. Written by hand, as codec.ts says.
  */
 import type { AttributeCursor } from '../netlink/attributes.ts'
 import type { MessageBatch } from '../netlink/batch.ts'
@@ -68,8 +68,9 @@ export function encodeService(batch: MessageBatch, fields: ServiceFields): void 
 }
 
 /**
- * Reads a NEW_SERVICE message (a dump's line, the answer to GET_SERVICE); undefined for a service of a protocol or address
- * family that no Service of Kubernetes has. The kernel accepts any protocol number over generic netlink.
+ * Reads a NEW_SERVICE message (a dump's line, the answer to GET_SERVICE); undefined for a service
+ * of a protocol or address family that no Service of Kubernetes has. The kernel accepts any
+ * protocol number over generic netlink.
  */
 export function decodeService(message: ReceivedMessage): DecodedService | undefined {
   const attributes = serviceAttributes(message)
@@ -150,7 +151,10 @@ export interface CountedVirtualServer {
   readonly traffic: Float64Array
 }
 
-/** Reads a NEW_SERVICE message with its counters; undefined for a service that `decodeService` leaves out, or by firewall mark. */
+/**
+ * Reads a NEW_SERVICE message with its counters; undefined for a service that `decodeService`
+ * leaves out, or by firewall mark.
+ */
 export function decodeCountedService(message: ReceivedMessage): CountedVirtualServer | undefined {
   const service = decodeService(message)
   if (service?.kind !== 'address') return undefined

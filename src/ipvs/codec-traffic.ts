@@ -6,9 +6,10 @@ import { IPVS_STATS_ATTR } from './codec.ts'
 export const TRAFFIC_FIELDS = 5
 
 /**
- * Reads connections, packets in and out, bytes in and out into `traffic`, in this order; numbers are exact up to 2^53. The
- * counters are in STATS64 (kernel 4.1), else in STATS, whose byte counters have 64 bits and whose others have 32. Returns false
- * when there was no connection; then the rest is not read, unless `evenIdle`: after `ipvsadm -Z` the old connections still count
+ * Reads connections, packets in and out, bytes in and out into `traffic`, in this order; numbers
+ * are exact up to 2^53. The counters are in STATS64 (kernel 4.1), else in STATS, whose byte
+ * counters have 64 bits and whose others have 32. Returns false when there was no connection; then
+ * the rest is not read, unless `evenIdle`: after `ipvsadm -Z` the old connections still count
  * packets.
  */
 export function readTraffic(

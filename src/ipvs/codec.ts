@@ -1,7 +1,8 @@
 /**
- * The IPVS family of generic netlink on the wire (linux/ip_vs.h): commands and attributes, timeouts (config), version and size
- * (info). Services and destinations have their own file. The kernel answers GET_CONFIG with SET_CONFIG and GET_INFO with SET_INFO.
- * Written by hand: there is no library for Node, and a batch must not allocate an object for each message.
+ * The IPVS family of generic netlink on the wire (linux/ip_vs.h): commands and attributes, timeouts
+ * (config), version and size (info). Services and destinations have their own file. The kernel
+ * answers GET_CONFIG with SET_CONFIG and GET_INFO with SET_INFO. Written by hand: there is no
+ * library for Node, and a batch must not allocate an object for each message.
  */
 import type { MessageBatch } from '../netlink/batch.ts'
 import { netlinkError } from '../netlink/errors.ts'

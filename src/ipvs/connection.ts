@@ -1,7 +1,7 @@
 /**
- * The IPVS table through generic netlink, in our own terms: lists, single reads, and batches of changes. ENOENT has two
- * meanings here: "no such destination", and "no such family" (the module was unloaded). The family is resolved again only when
- * everything fails with ENOENT.
+ * The IPVS table through generic netlink, in our own terms: lists, single reads, and batches of
+ * changes. ENOENT has two meanings here: "no such destination", and "no such family" (the module
+ * was unloaded). The family is resolved again only when everything fails with ENOENT.
  * @impure
  */
 import { MessageBatch } from '../netlink/batch.ts'
@@ -51,8 +51,8 @@ export class IpvsConnection {
   readonly #spare: MessageBatch[] = []
 
   /**
-   * Resolves the IPVS family. Rejects with `genl-family-missing` when the kernel has no IPVS. Takes over the connection
-   * (NETLINK_GENERIC): it is closed with this one, also when this rejects.
+   * Resolves the IPVS family. Rejects with `genl-family-missing` when the kernel has no IPVS. Takes
+   * over the connection (NETLINK_GENERIC): it is closed with this one, also when this rejects.
    */
   static async open(netlink: NetlinkConnection, options: CallOptions = {}): Promise<IpvsConnection> {
     try {
@@ -74,9 +74,10 @@ export class IpvsConnection {
   }
 
   /**
-   * All services without their counters. The kernel lists them in parts and loses its position when services are added or
-   * removed in between, without an error: one may be missing or listed twice. Confirm a difference with `getService`. Services of
-   * other protocols or families are left out and counted (`unknownServices`).
+   * All services without their counters. The kernel lists them in parts and loses its position when
+   * services are added or removed in between, without an error: one may be missing or listed twice.
+   * Confirm a difference with `getService`. Services of other protocols or families are left out
+   * and counted (`unknownServices`).
    */
   listServices(options: DumpOptions = {}): Promise<DecodedService[]> {
     return listVisited((visit, dump) => this.visitServices(visit, dump), options)
@@ -104,8 +105,9 @@ export class IpvsConnection {
   }
 
   /**
-   * Calls `visit` for each virtual server that has had connections, with connections, packets in and out, bytes in and out. The
-   * next call overwrites the numbers. As in every list, a virtual server may be missing or repeated.
+   * Calls `visit` for each virtual server that has had connections, with connections, packets in
+   * and out, bytes in and out. The next call overwrites the numbers. As in every list, a virtual
+   * server may be missing or repeated.
    */
   async visitTraffic(
     visit: (key: VirtualServerKey, traffic: Float64Array) => void,
@@ -119,7 +121,10 @@ export class IpvsConnection {
     await this.#dump('GET_SERVICE', undefined, decode, options)
   }
 
-  /** All virtual servers with their counters, those without connections too. As in every list, one may be missing or repeated. */
+  /**
+   * All virtual servers with their counters, those without connections too. As in every list, one
+   * may be missing or repeated.
+   */
   listCountedServices(options: DumpOptions = {}): Promise<CountedVirtualServer[]> {
     return this.#dump('GET_SERVICE', undefined, decodeCountedService, options)
   }

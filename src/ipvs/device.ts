@@ -1,6 +1,7 @@
 /**
- * The link kube-ipvs0 in the kernel: the io of DEVICE. The device is never set up or configured: other programs
- * (Calico, MetalLB) expect it that way, and its addresses have their local routes nevertheless.
+ * The link kube-ipvs0 in the kernel: the io of DEVICE. The device is never set up or configured:
+ * other programs (Calico, MetalLB) expect it that way, and its addresses have their local routes
+ * nevertheless.
  * @impure
  */
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
@@ -51,7 +52,10 @@ export class DeviceTable implements TableIo<Device, DeviceOperation> {
   }
 }
 
-/** EOPNOTSUPP: the kernel has no dummy devices. EEXIST: another program was faster, or a link has the name as an alternative name. */
+/**
+ * EOPNOTSUPP: the kernel has no dummy devices. EEXIST: another program was faster, or a link has
+ * the name as an alternative name.
+ */
 function deviceError(error: unknown): Error {
   const cause = asError(error)
   switch (error instanceof CodedError ? error.code : undefined) {

@@ -1,7 +1,8 @@
 /**
- * The operations between desired and live virtual servers, and the effect of each operation on a live item. An unwanted TCP
- * real server gets weight 0 and is deleted only when it had no connections. One that has weight 0 already needs no operation,
- * so a drain in progress is no difference.
+ * The operations between desired and live virtual servers, and the effect of each operation on a
+ * live item. An unwanted TCP real server gets weight 0 and is deleted only when it had no
+ * connections. One that has weight 0 already needs no operation, so a drain in progress is no
+ * difference.
  */
 import type { TableKind } from '../sync/table.ts'
 import { canDrain, isDraining } from './drains.ts'
@@ -57,9 +58,9 @@ export function sameVirtualServer(a: VirtualServer, b: VirtualServer): boolean {
 }
 
 /**
- * Operations that turn `live` into `desired`: the virtual server first, then added or changed real servers, then removed ones.
- * `idle` names real servers that just had no connections. Edits are in place, never delete-and-add (IPVS_CMD_SET_SERVICE,
- * IPVS_CMD_SET_DEST keep connections).
+ * Operations that turn `live` into `desired`: the virtual server first, then added or changed real
+ * servers, then removed ones. `idle` names real servers that just had no connections. Edits are in
+ * place, never delete-and-add (IPVS_CMD_SET_SERVICE, IPVS_CMD_SET_DEST keep connections).
  */
 export function diffVirtualServer(
   key: VirtualServerKey,
@@ -138,7 +139,10 @@ export function stepVirtualServer(
 /** So many operations are cheaper one by one. */
 const FEW = 4
 
-/** The live virtual server after successful operations. The cost of each does not depend on the number of real servers. */
+/**
+ * The live virtual server after successful operations. The cost of each does not depend on the
+ * number of real servers.
+ */
 export function stepVirtualServerThrough(
   live: VirtualServer | undefined,
   ops: readonly VirtualServerOperation[],
@@ -196,8 +200,8 @@ function stepRealServers(live: readonly RealServer[], op: RealServerOperation): 
 }
 
 /**
- * Whether a virtual server works as well as before after these removals: a usable real server (weight above 0) is left, or none
- * of them removes a usable one.
+ * Whether a virtual server works as well as before after these removals: a usable real server
+ * (weight above 0) is left, or none of them removes a usable one.
  */
 function servesWithout(live: VirtualServer | undefined, removals: readonly VirtualServerOperation[]): boolean {
   const after = stepVirtualServerThrough(live, removals)

@@ -1,7 +1,8 @@
 /**
- * When to check draining real servers (weight 0, unwanted): first after a second, then at growing intervals. Weight 0 in the
- * kernel is the only state. The schedule is derived from it and may be lost at any time; after a restart the drains are found
- * again, and their deadline counts from then.
+ * When to check draining real servers (weight 0, unwanted): first after a second, then at growing
+ * intervals. Weight 0 in the kernel is the only state. The schedule is derived from it and may be
+ * lost at any time; after a restart the drains are found again, and their deadline counts from
+ * then.
  */
 import { DelayedKeys } from '../sync/delayed-keys.ts'
 import type { Protocol } from '../values/protocol.ts'
@@ -43,8 +44,8 @@ export function canDrain(protocol: Protocol): boolean {
 }
 
 /**
- * Whether a real server in the kernel drains: it has weight 0 in a TCP virtual server, so it keeps its connections and gets no new ones.
- * No Service wants weight 0.
+ * Whether a real server in the kernel drains: it has weight 0 in a TCP virtual server, so it keeps
+ * its connections and gets no new ones. No Service wants weight 0.
  */
 export function isDraining(protocol: Protocol, { weight }: Pick<RealServer, 'weight'>): boolean {
   return weight === 0 && canDrain(protocol)
@@ -57,7 +58,10 @@ export class Drains {
   readonly #checks = new DelayedKeys()
   readonly #deadlineMs: (key: VirtualServerKey) => number | undefined
 
-  /** `deadlineMs`: how long connections may keep a drain of this virtual server alive; undefined = without a limit, as in kube-proxy. */
+  /**
+   * `deadlineMs`: how long connections may keep a drain of this virtual server alive; undefined =
+   * without a limit, as in kube-proxy.
+   */
   constructor(deadlineMs: (key: VirtualServerKey) => number | undefined = () => undefined) {
     this.#deadlineMs = deadlineMs
   }
@@ -87,8 +91,8 @@ export class Drains {
   }
 
   /**
-   * Up to `limit` virtual servers whose drains are due for a check, the longest due first; each gets a later time for its next
-   * check.
+   * Up to `limit` virtual servers whose drains are due for a check, the longest due first; each
+   * gets a later time for its next check.
    */
   takeDue(nowMs: number, limit: number): readonly VirtualServerKey[] {
     const due = this.#checks.takeDue(nowMs, limit)
@@ -107,7 +111,10 @@ export class Drains {
     this.#checks.add(key, nowMs, waitMs)
   }
 
-  /** The interval, or a part of it that ends before the next deadline, so that a drain ends within a second of its deadline. */
+  /**
+   * The interval, or a part of it that ends before the next deadline, so that a drain ends within a
+   * second of its deadline.
+   */
   #waitMs(key: VirtualServerKey, { servers, intervalMs }: Schedule, nowMs: number): number {
     const deadlineMs = this.#deadlineMs(key)
     if (deadlineMs === undefined) return intervalMs

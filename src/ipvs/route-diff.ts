@@ -1,6 +1,7 @@
 /**
- * The local routes that make this node answer for virtual IPs (`kubeIPVS.virtualAddresses: routes`), as items and operations.
- * Pure. A route of this program is a host route of type local in the table local with the protocol ROUTE_PROTOCOL.
+ * The local routes that make this node answer for virtual IPs
+ * (`kubeIPVS.virtualAddresses: routes`), as items and operations. Pure. A route of this program is
+ * a host route of type local in the table local with the protocol ROUTE_PROTOCOL.
  */
 import { type Route, RT_TABLE_LOCAL, RTN_LOCAL } from '../netlink/route-codec.ts'
 import type { TableKind } from '../sync/table.ts'
@@ -10,19 +11,23 @@ import type { IpFamily } from '../values/protocol.ts'
 /** Marks the routes of this program (rtm_protocol). Linux assigns no meaning to this number in rtnetlink.h. */
 export const ROUTE_PROTOCOL = 73
 /**
- * The index of the loopback interface, which is the same in every network namespace. The routes belong to it rather than to
- * kube-ipvs0: Linux deletes all IPv4 routes of an interface with its last address, and refuses IPv6 routes of one that is down.
+ * The index of the loopback interface, which is the same in every network namespace. The routes
+ * belong to it rather than to kube-ipvs0: Linux deletes all IPv4 routes of an interface with its
+ * last address, and refuses IPv6 routes of one that is down.
  */
 export const LOOPBACK_INDEX = 1
 /** Priority of the routes: what the kernel uses when a request names none (IP6_RT_PRIO_USER for IPv6). */
 const PRIORITY: Readonly<Record<IpFamily, number>> = { IPv4: 0, IPv6: 1024 }
 
-/** One route to a virtual IP. The kernel distinguishes two IPv4 routes by these fields, two IPv6 routes by all but the source. */
+/**
+ * One route to a virtual IP. The kernel distinguishes two IPv4 routes by these fields, two IPv6
+ * routes by all but the source.
+ */
 export interface RoutePath {
   readonly interfaceIndex: number
   /**
-   * Address that the node itself uses towards the virtual IP (RTA_PREFSRC); undefined: the virtual IP. IPv4 routes always name
-   * it, because a request to delete one without it deletes any.
+   * Address that the node itself uses towards the virtual IP (RTA_PREFSRC); undefined: the virtual
+   * IP. IPv4 routes always name it, because a request to delete one without it deletes any.
    */
   readonly source?: string | undefined
   readonly priority: number
@@ -44,7 +49,8 @@ export interface RouteOperation extends RoutePath {
 }
 
 /**
- * The paths that all virtual IPs of a family share; undefined for IPv4 without a source, where each has its own.
+ * The paths that all virtual IPs of a family share; undefined for IPv4 without a source, where each
+ * has its own.
  * @param source an address of the node; undefined: none is known
  */
 export function sharedPaths(family: IpFamily, source: string | undefined): readonly RoutePath[] | undefined {
@@ -106,8 +112,8 @@ function isSameSlot(a: RoutePath, b: RoutePath): boolean {
 }
 
 /**
- * Operations that leave one route to a virtual IP, or none. The new route exists before others are deleted, so that the virtual
- * IP is local at every moment.
+ * Operations that leave one route to a virtual IP, or none. The new route exists before others are
+ * deleted, so that the virtual IP is local at every moment.
  */
 export function diffRoute(desired: LocalRoute | undefined, live: LocalRoute | undefined): readonly RouteOperation[] {
   if (desired === live) return []

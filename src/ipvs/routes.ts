@@ -1,6 +1,6 @@
 /**
- * The local routes to virtual IPs in the kernel: the io of ROUTES. Routes of other programs are neither read nor
- * removed.
+ * The local routes to virtual IPs in the kernel: the io of ROUTES. Routes of other programs are
+ * neither read nor removed.
  * @impure
  */
 import { MessageBatch } from '../netlink/batch.ts'
@@ -30,7 +30,8 @@ export class RouteTable implements TableIo<LocalRoute, RouteOperation> {
 
   /**
    * @param families those that the kernel has; the routes of others are not read
-   * @param ipv6Lack why the loopback device has no IPv6; undefined: it has. Asked when the kernel refuses routes of IPv6
+   * @param ipv6Lack why the loopback device has no IPv6; undefined: it has. Asked when the kernel
+   * refuses routes of IPv6
    */
   constructor(
     rtnetlink: RouteRequests,

@@ -1,5 +1,6 @@
 /**
- * Schedulers: the one that a configuration names, the flags it needs, and whether the kernel has it.
+ * Schedulers: the one that a configuration names, the flags it needs, and whether the kernel has
+ * it.
  * @impure
  */
 import type { CallOptions } from '../netlink/connection.ts'
@@ -14,9 +15,10 @@ export function schedulerOf(configured: string): string {
 }
 
 /**
- * The flags of a scheduler: those that a Service chose, else those with which a draining real server (weight 0) refuses no new
- * connection: `sh` and `mh` choose another server when the hashed one has weight 0 (IP_VS_SVC_F_SCHED_SH_FALLBACK, IP_VS_SVC_F_SCHED_MH_FALLBACK). `mh` also
- * hashes the source port, as in kube-proxy (IP_VS_SVC_F_SCHED_MH_PORT).
+ * The flags of a scheduler: those that a Service chose, else those with which a draining real
+ * server (weight 0) refuses no new connection: `sh` and `mh` choose another server when the hashed
+ * one has weight 0 (IP_VS_SVC_F_SCHED_SH_FALLBACK, IP_VS_SVC_F_SCHED_MH_FALLBACK). `mh` also hashes
+ * the source port, as in kube-proxy (IP_VS_SVC_F_SCHED_MH_PORT).
  */
 export function schedulerFlags(scheduler: string, chosen?: HashFlags): number {
   if (schedulerTraits(scheduler).hasFlags !== true) return 0
@@ -28,9 +30,10 @@ export function schedulerFlags(scheduler: string, chosen?: HashFlags): number {
 const SOURCE_HASH_PLACES = 256
 
 /**
- * The weights that a scheduler needs for shares as those of `weights`, in their order. `sh` fills a table of 256 places with as many of each
- * real server as its weight says, one server after the other (ip_vs_sh_reassign), so larger weights would leave the last ones
- * without any: the weights become smaller in proportion, and none less than 1.
+ * The weights that a scheduler needs for shares as those of `weights`, in their order. `sh` fills a
+ * table of 256 places with as many of each real server as its weight says, one server after the
+ * other (ip_vs_sh_reassign), so larger weights would leave the last ones without any: the weights
+ * become smaller in proportion, and none less than 1.
  */
 export function schedulerWeights(scheduler: string, weights: readonly number[]): readonly number[] {
   if (scheduler !== 'sh' || sum(weights) <= SOURCE_HASH_PLACES) return weights
@@ -62,8 +65,8 @@ const PROBE: Omit<VirtualServerFields, 'scheduler'> = {
 }
 
 /**
- * Whether the kernel has the scheduler: adds a virtual server with it and deletes that again, for which the kernel loads the module
- * when it can. Rejects with KernelError.
+ * Whether the kernel has the scheduler: adds a virtual server with it and deletes that again, for
+ * which the kernel loads the module when it can. Rejects with KernelError.
  */
 export async function tryScheduler(
   ipvs: IpvsConnection,
@@ -96,10 +99,12 @@ const IMPOSSIBLE: Omit<VirtualServerFields, 'scheduler'> = {
 }
 
 /**
- * Finds out whether the kernel has a scheduler without creating anything: it is asked for an IPv6 virtual server with prefix
- * length 0, which it refuses. ip_vs_add_service looks the scheduler up before it checks the rest, since IPVS has generic
- * netlink. `no-ipv6`: this kernel's IPVS has no IPv6 (CONFIG_IP_VS_IPV6), so the question cannot be asked. `unknown`: another program has a
- * virtual server at that address. The kernel loads `ip_vs_NAME` if it can. Rejects with KernelError.
+ * Finds out whether the kernel has a scheduler without creating anything: it is asked for an IPv6
+ * virtual server with prefix length 0, which it refuses. ip_vs_add_service looks the scheduler up
+ * before it checks the rest, since IPVS has generic netlink. `no-ipv6`: this kernel's IPVS has no
+ * IPv6 (CONFIG_IP_VS_IPV6), so the question cannot be asked. `unknown`: another program has a
+ * virtual server at that address. The kernel loads `ip_vs_NAME` if it can. Rejects with
+ * KernelError.
  */
 export async function askScheduler(
   ipvs: IpvsConnection,
@@ -128,7 +133,10 @@ export async function askScheduler(
   }
 }
 
-/** Whether the kernel has a scheduler, which it loads if it can. Creates nothing where it can be avoided. Rejects with KernelError. */
+/**
+ * Whether the kernel has a scheduler, which it loads if it can. Creates nothing where it can be
+ * avoided. Rejects with KernelError.
+ */
 export async function hasScheduler(
   ipvs: IpvsConnection,
   scheduler: string,

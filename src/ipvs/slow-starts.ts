@@ -1,7 +1,8 @@
 /**
- * Slow starts: the weight of a new real server rises from 1 to its full weight in steps. The state is only in memory: a process that
- * starts gives every real server its full weight. All virtual servers with the same duration share one queue, and a step of a virtual
- * server concerns all of its real servers that start, so the cost depends on what starts and not on what there is.
+ * Slow starts: the weight of a new real server rises from 1 to its full weight in steps. The state
+ * is only in memory: a process that starts gives every real server its full weight. All virtual
+ * servers with the same duration share one queue, and a step of a virtual server concerns all of
+ * its real servers that start, so the cost depends on what starts and not on what there is.
  */
 import { DelayedKeys } from '../sync/delayed-keys.ts'
 import {
@@ -41,10 +42,12 @@ export class SlowStarts {
   readonly #steps = new DelayedKeys()
 
   /**
-   * The virtual server as it should be now. A real server starts slowly when it is new beside one that stays: in `full` and not in
-   * `before`. Where no other stays, as in a new virtual server, it would carry all traffic at any weight, so it has its full weight at once.
+   * The virtual server as it should be now. A real server starts slowly when it is new beside one
+   * that stays: in `full` and not in `before`. Where no other stays, as in a new virtual server, it
+   * would carry all traffic at any weight, so it has its full weight at once.
    * @param full with the full weight of each real server
-   * @param before the virtual server as it was wanted so far; undefined: it is new in the kernel, or this process is
+   * @param before the virtual server as it was wanted so far; undefined: it is new in the kernel,
+   * or this process is
    * @param durationMs of a slow start; undefined: the Service wants none
    */
   render(
@@ -136,8 +139,8 @@ function newBeside(after: readonly RealServer[], before: readonly RealServer[]):
 }
 
 /**
- * The wanted virtual server for a process that does not know what starts: a live weight from 1 to the full one is one that the running
- * daemon may want now.
+ * The wanted virtual server for a process that does not know what starts: a live weight from 1 to
+ * the full one is one that the running daemon may want now.
  */
 export function acceptStarting(wanted: VirtualServer, live: VirtualServer | undefined): VirtualServer {
   const liveWeights = new Map(live?.realServers.map((server) => [realServerKey(server), server.weight]))

@@ -1,6 +1,6 @@
 /**
- * The live IPVS table: the io of VIRTUAL_SERVERS. Reading one key takes two requests (service, then destinations),
- * because the list of the destinations of a service that does not exist is empty.
+ * The live IPVS table: the io of VIRTUAL_SERVERS. Reading one key takes two requests (service, then
+ * destinations), because the list of the destinations of a service that does not exist is empty.
  * @impure
  */
 import { runInBatches } from '../netlink/run-batches.ts'
@@ -37,8 +37,8 @@ export class VirtualServerTable implements TableIo<VirtualServer, VirtualServerO
   #batch: IpvsBatch | undefined
 
   /**
-   * `excluded`: virtual servers with an address in one of these (excludeCIDRs) are never removed. `isOwned`: a further
-   * condition for a removal.
+   * `excluded`: virtual servers with an address in one of these (excludeCIDRs) are never removed.
+   * `isOwned`: a further condition for a removal.
    */
   constructor(ipvs: IpvsRequests, excluded: readonly Cidr[], isOwned: (key: VirtualServerKey) => boolean = () => true) {
     this.#ipvs = ipvs
@@ -64,7 +64,10 @@ export class VirtualServerTable implements TableIo<VirtualServer, VirtualServerO
     return found
   }
 
-  /** All virtual servers that have an address (those with a firewall mark are never ours), without their real servers. */
+  /**
+   * All virtual servers that have an address (those with a firewall mark are never ours), without
+   * their real servers.
+   */
   async #listed(signal: AbortSignal): Promise<VirtualServerFields[]> {
     const services = await this.#ipvs.listServices({ signal })
     return services.flatMap((service) => (service.kind === 'address' ? [service.fields] : []))

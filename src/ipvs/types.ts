@@ -1,14 +1,18 @@
 /**
- * Virtual servers and real servers as IPVS knows them, in our own terms, their keys, and what can be done to them. Bytes exist
- * only in the codecs. Desired and live state are compared as `VirtualServer`: a field that is added here is part of the diff,
- * so it must be read from the kernel too. Counters and connections are never in it.
+ * Virtual servers and real servers as IPVS knows them, in our own terms, their keys, and what can
+ * be done to them. Bytes exist only in the codecs. Desired and live state are compared as
+ * `VirtualServer`: a field that is added here is part of the diff, so it must be read from the
+ * kernel too. Counters and connections are never in it.
  */
 import { type FrontendKey, frontendKey } from '../service/frontends.ts'
 import type { Direction } from '../sync/table.ts'
 import { formatEndpoint } from '../values/address.ts'
 import type { IpFamily, Protocol } from '../values/protocol.ts'
 
-/** `10.96.0.1:443/tcp`, IPv6 in brackets: identity of a virtual server, and the key of the frontend it is rendered from. */
+/**
+ * `10.96.0.1:443/tcp`, IPv6 in brackets: identity of a virtual server, and the key of the frontend
+ * it is rendered from.
+ */
 export type VirtualServerKey = FrontendKey
 /** `10.244.0.5:8080`, IPv6 in brackets: identity of a real server inside its virtual server. */
 export type RealServerKey = string
@@ -36,7 +40,8 @@ export interface VirtualServer {
   readonly scheduler: string
   /**
    * IP_VS_SVC_F_* of linux/ip_vs.h without IP_VS_SVC_F_HASHED (0x2), which only the kernel sets:
-   * 0x1 persistent, 0x4 one-packet, 0x8 / 0x10 / 0x20 scheduler flags 1 to 3 (`sh`, `mh`: fallback, port).
+   * 0x1 persistent, 0x4 one-packet, 0x8 / 0x10 / 0x20 scheduler flags 1 to 3 (`sh`, `mh`: fallback,
+   * port).
    */
   readonly flags: number
   /** Persistence timeout in seconds; 0 when not persistent. */
@@ -84,8 +89,8 @@ export function addressOfKey(key: string): string {
 }
 
 /**
- * Order of real servers inside a virtual server: by the text of the address, then by port. It allocates nothing,
- * because it is called often.
+ * Order of real servers inside a virtual server: by the text of the address, then by port. It
+ * allocates nothing, because it is called often.
  */
 export function compareRealServers(a: RealServer, b: RealServer): number {
   if (a.address !== b.address) return a.address < b.address ? -1 : 1
@@ -107,8 +112,8 @@ export interface RealServerOperation {
 }
 
 /**
- * Everything that reduces capacity is a removal, so that no prefix of a plan leaves a virtual server empty that has real
- * servers before and after.
+ * Everything that reduces capacity is a removal, so that no prefix of a plan leaves a virtual
+ * server empty that has real servers before and after.
  */
 export function directionOf(op: VirtualServerOperation): Direction {
   switch (op.kind) {

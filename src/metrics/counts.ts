@@ -1,6 +1,6 @@
 /**
- * The small counts of the daemon: audits, answers to health probes, and the delay of the event loop. Loaded at the start,
- * read by a scrape.
+ * The small counts of the daemon: audits, answers to health probes, and the delay of the event
+ * loop. Loaded at the start, read by a scrape.
  * @impure
  */
 import { AUDIT_SECONDS, DELAY_SECONDS, Histogram } from './histogram.ts'
@@ -24,8 +24,9 @@ export class AuditCounts {
 }
 
 /**
- * Answers of the health port, and the checks of the metrics port (`/metrics/slis`). Status codes and names become labels, so
- * only values that the servers choose may be counted here, never anything that a client sent.
+ * Answers of the health port, and the checks of the metrics port (`/metrics/slis`). Status codes
+ * and names become labels, so only values that the servers choose may be counted here, never
+ * anything that a client sent.
  */
 export class ProbeCounts {
   /** Answers of the health port by status code. */
@@ -57,8 +58,9 @@ export class ProbeCounts {
 const PERIOD_MS = 2000
 
 /**
- * Measures how late a timer fires, every two seconds. It starts with the first scrape, because it wakes the process. The
- * period is fixed, so a long task delays the timer with the same probability as it delays any other event.
+ * Measures how late a timer fires, every two seconds. It starts with the first scrape, because it
+ * wakes the process. The period is fixed, so a long task delays the timer with the same probability
+ * as it delays any other event.
  */
 export class EventLoopDelay {
   readonly seconds = new Histogram(DELAY_SECONDS)

@@ -1,6 +1,7 @@
 /**
- * Histograms as plain numbers, so that observing a value allocates nothing, and their bucket bounds. kube-proxy 1.37 has the
- * same bounds for its families: dashboards add up the buckets of both programs, so none of these may differ.
+ * Histograms as plain numbers, so that observing a value allocates nothing, and their bucket
+ * bounds. kube-proxy 1.37 has the same bounds for its families: dashboards add up the buckets of
+ * both programs, so none of these may differ.
  */
 
 export class Histogram {

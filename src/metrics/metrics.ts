@@ -1,6 +1,7 @@
 /**
- * The metrics of the daemon: its counts, where it reads everything else, and the pages for a scraper. Counts are loaded at
- * the start; everything that writes text is loaded at the first scrape.
+ * The metrics of the daemon: its counts, where it reads everything else, and the pages for a
+ * scraper. Counts are loaded at the start; everything that writes text is loaded at the first
+ * scrape.
  * @impure
  */
 import { AuditCounts, EventLoopDelay, ProbeCounts } from './counts.ts'

@@ -1,6 +1,6 @@
 /**
- * The metrics of kube-ipvs itself. docs/metrics.md lists them; a test compares both. Dashboards and alerts refer to names and labels, so
- * changing one is a breaking change.
+ * The metrics of kube-ipvs itself. docs/metrics.md lists them; a test compares both. Dashboards and
+ * alerts refer to names and labels, so changing one is a breaking change.
  */
 import { AUDIT_SECONDS, DELAY_SECONDS } from './histogram.ts'
 import type { MetricFamilies } from './page.ts'

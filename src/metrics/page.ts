@@ -1,7 +1,8 @@
 /**
- * A page of metrics in the text format of Prometheus, version 0.0.4, with numbers written as Go writes them.
- * Hand-written (prom-client is the library for it): prom-client writes numbers as JavaScript does, prints families without
- * samples, and keeps values in its own registry, while we read them where they are counted.
+ * A page of metrics in the text format of Prometheus, version 0.0.4, with numbers written as Go
+ * writes them. Hand-written (prom-client is the library for it): prom-client writes numbers as
+ * JavaScript does, prints families without samples, and keeps values in its own registry, while we
+ * read them where they are counted.
  */
 import type { Histogram } from './histogram.ts'
 
@@ -78,8 +79,9 @@ function escaped(text: string): string {
 }
 
 /**
- * A number as Go writes it (strconv.FormatFloat, 'g', shortest): the bound of a bucket is a label, and labels are compared as
- * text. From a million on, and below a ten thousandth, the text has an exponent of at least two digits.
+ * A number as Go writes it (strconv.FormatFloat, 'g', shortest): the bound of a bucket is a label,
+ * and labels are compared as text. From a million on, and below a ten thousandth, the text has an
+ * exponent of at least two digits.
  */
 export function goNumber(value: number): string {
   if (Number.isNaN(value)) return 'NaN'

@@ -1,7 +1,8 @@
 /**
- * The families that every program of Kubernetes has, with the help texts of kube-proxy 1.37 (a test compares them), and their
- * values: the process, read from /proc as Prometheus' client for Go reads it, and versions and feature gates. A container may
- * hide parts of /proc; a value that cannot be read is left out.
+ * The families that every program of Kubernetes has, with the help texts of kube-proxy 1.37 (a test
+ * compares them), and their values: the process, read from /proc as Prometheus' client for Go reads
+ * it, and versions and feature gates. A container may hide parts of /proc; a value that cannot be
+ * read is left out.
  * @impure
  */
 import { readdirSync, readFileSync } from 'node:fs'
@@ -135,7 +136,10 @@ function write(page: MetricsPage, family: MetricFamily, text: string | undefined
   if (Number.isFinite(value)) page.value(family, [], value)
 }
 
-/** Files in /proc are read at once: a way through the thread pool takes longer than the kernel needs to make the text. */
+/**
+ * Files in /proc are read at once: a way through the thread pool takes longer than the kernel needs
+ * to make the text.
+ */
 function textOf(path: string): string {
   try {
     return readFileSync(path, 'utf8')

@@ -1,7 +1,8 @@
 /**
- * The families of kube-proxy 1.37 and of its client for the API server, and their values from our counts. Names, types, labels
- * and help texts are kube-proxy's own, word for word; a test compares them with a recorded page. kube-proxy shows a family with
- * labels only after its first value, so the samples that are there from the start matter too.
+ * The families of kube-proxy 1.37 and of its client for the API server, and their values from our
+ * counts. Names, types, labels and help texts are kube-proxy's own, word for word; a test compares
+ * them with a recorded page. kube-proxy shows a family with labels only after its first value, so
+ * the samples that are there from the start matter too.
  * @impure
  */
 import type { ProbeCounts } from './counts.ts'

@@ -1,6 +1,7 @@
 /**
- * Counts requests to the API server as client-go does (rest_client_*). A watch lasts for minutes, so every request is measured
- * until the headers of its answer. client-go leaves watches out, and a proxy, which only watches, would then show no latency.
+ * Counts requests to the API server as client-go does (rest_client_*). A watch lasts for minutes,
+ * so every request is measured until the headers of its answer. client-go leaves watches out, and a
+ * proxy, which only watches, would then show no latency.
  */
 import { Histogram, REQUEST_BYTES, REQUEST_SECONDS } from './histogram.ts'
 
@@ -31,7 +32,8 @@ export class RequestCounts {
 
   /**
    * Counts one request. @param status undefined when there was no answer
-   * @param durationMs from sending the request to the headers of the answer @param bodyBytes of the request
+   * @param durationMs from sending the request to the headers of the answer @param bodyBytes of the
+   * request
    */
   requested(method: string, host: string, status: number | undefined, durationMs: number, bodyBytes: number): void {
     const counts = this.#of(method, host)

@@ -1,6 +1,6 @@
 /**
- * What only iptables mode counts: a sync writes the rules of one IP family, either all of them (full) or those that changed
- * (partial).
+ * What only iptables mode counts: a sync writes the rules of one IP family, either all of them
+ * (full) or those that changed (partial).
  */
 import type { IpFamily } from '../values/protocol.ts'
 import { Histogram, SYNC_SECONDS } from './histogram.ts'

@@ -1,6 +1,6 @@
 /**
- * The pages of one scrape. This file and all *-page files are loaded at the first scrape, not at the start: import them only
- * from here, and this file only dynamically.
+ * The pages of one scrape. This file and all *-page files are loaded at the first scrape, not at
+ * the start: import them only from here, and this file only dynamically.
  * @impure
  */
 import type { AuditCounts, EventLoopDelay, ProbeCounts } from './counts.ts'

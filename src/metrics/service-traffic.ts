@@ -1,7 +1,8 @@
 /**
- * Connections, packets and bytes of Services, read from the counters of their virtual servers at a scrape. The kernel counts
- * from 0 after a virtual server was replaced, so the totals are sums of the differences between scrapes. A Service that is listed
- * stays listed until it is deleted, because a counter that disappears breaks rate().
+ * Connections, packets and bytes of Services, read from the counters of their virtual servers at a
+ * scrape. The kernel counts from 0 after a virtual server was replaced, so the totals are sums of
+ * the differences between scrapes. A Service that is listed stays listed until it is deleted,
+ * because a counter that disappears breaks rate().
  * @impure
  */
 import type { Clock } from '../values/clock.ts'
@@ -14,7 +15,10 @@ export const IN_BYTES = 3
 export const OUT_BYTES = 4
 const COUNTERS = 5
 
-/** Receives the key of a virtual server that has had connections, and its counters, which the caller reuses afterwards. */
+/**
+ * Receives the key of a virtual server that has had connections, and its counters, which the caller
+ * reuses afterwards.
+ */
 export type TrafficVisitor = (key: string, counters: Float64Array) => void
 
 export interface ServiceTrafficOptions {
@@ -40,7 +44,10 @@ interface Total extends ServiceName {
 
 /** Longest time that a scrape waits for the kernel. */
 const DEADLINE_MS = 4000
-/** Values are reused for FRESH_MS, or for REST_FACTOR times the duration of the last read: half a percent of a core at most. */
+/**
+ * Values are reused for FRESH_MS, or for REST_FACTOR times the duration of the last read: half a
+ * percent of a core at most.
+ */
 const FRESH_MS = 5000
 const REST_FACTOR = 200
 

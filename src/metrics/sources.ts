@@ -1,6 +1,6 @@
 /**
- * What a scrape reads from the rest of the program: numbers that each part counts anyway. A scrape can happen at any time,
- * also in the middle of a pass, so reading them must change nothing.
+ * What a scrape reads from the rest of the program: numbers that each part counts anyway. A scrape
+ * can happen at any time, also in the middle of a pass, so reading them must change nothing.
  * @impure
  */
 import type { LocalCounts } from './local-counts.ts'

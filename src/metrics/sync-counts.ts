@@ -1,7 +1,7 @@
 /**
- * Counts what the loop does, as kube-proxy counts its syncs: changes, passes, and the time until a change is in the kernel.
- * `changed` and `frontend` are called for every change, so their cost is constant and they store nothing but
- * frontends without a local endpoint.
+ * Counts what the loop does, as kube-proxy counts its syncs: changes, passes, and the time until a
+ * change is in the kernel. `changed` and `frontend` are called for every change, so their cost is
+ * constant and they store nothing but frontends without a local endpoint.
  * @impure
  */
 import { type Part, TABLES } from '../sync/part.ts'
@@ -81,8 +81,9 @@ export class SyncCounts {
   }
 
   /**
-   * Counts changes before the loop applies them. @param known slices before these changes: if the trigger time of a slice stays
-   * the same, the change had another cause (kube-proxy compares the endpoints)
+   * Counts changes before the loop applies them. @param known slices before these changes: if the
+   * trigger time of a slice stays the same, the change had another cause (kube-proxy compares the
+   * endpoints)
    */
   changed(changes: readonly ObjectChange[], known: KnownSlices): void {
     const nowMs = this.#wallMs()
@@ -94,7 +95,8 @@ export class SyncCounts {
       } else {
         this.sliceChanges++
         this.slicesPending++
-        // kube-proxy's rule: triggers before its start do not count, and a deleted slice has no trigger time of its own.
+        // kube-proxy's rule: triggers before its start do not count, and a deleted slice has no
+        // trigger time of its own.
         const triggeredAtMs = change.value?.triggeredAtMs ?? 0
         if (triggeredAtMs > this.#startMs && change.value !== undefined) {
           const { waitingTriggers } = this.byFamily[change.value.family]
@@ -137,7 +139,10 @@ export class SyncCounts {
     else this.#renderedRules(this.#rulesPending)
   }
 
-  /** Iptables mode: a pass over the tables only renders rules. Without pending rules an IP family is programmed already. */
+  /**
+   * Iptables mode: a pass over the tables only renders rules. Without pending rules an IP family is
+   * programmed already.
+   */
   #renderedRules(rulesPending: (family: IpFamily) => boolean): void {
     const nowMs = this.#wallMs()
     for (const family of this.families) if (!rulesPending(family)) this.byFamily[family].programmed(nowMs)
@@ -176,8 +181,9 @@ export class SyncCounts {
   }
 
   /**
-   * Sets the time of the last sync after an audit found a part of the kernel in its desired state. kube-proxy syncs everything
-   * once a period, and alerts on the time of its last sync must not fire because there was nothing to do.
+   * Sets the time of the last sync after an audit found a part of the kernel in its desired state.
+   * kube-proxy syncs everything once a period, and alerts on the time of its last sync must not
+   * fire because there was nothing to do.
    */
   markUpToDate(): void {
     if (this.#tablesFail) return
@@ -195,8 +201,8 @@ export class SyncCounts {
   }
 
   /**
-   * Number of Services (ipvs mode) or Service ports (iptables mode) whose traffic policy is Local and that have no endpoint on
-   * this node, as kube-proxy counts them.
+   * Number of Services (ipvs mode) or Service ports (iptables mode) whose traffic policy is Local
+   * and that have no endpoint on this node, as kube-proxy counts them.
    */
   withoutLocalEndpoints(family: IpFamily, policy: 'internal' | 'external'): number {
     const names = new Set<string>()

@@ -1,7 +1,8 @@
 /**
- * Announcements of the kernel, read until closed: changes of links and addresses, changes of rules, and the loss of a module. They say what to
- * read again, never what it is. A socket that fails is opened again; what was announced meanwhile is lost, so after each
- * opening everything may have changed.
+ * Announcements of the kernel, read until closed: changes of links and addresses, changes of rules,
+ * and the loss of a module. They say what to read again, never what it is. A socket that fails is
+ * opened again; what was announced meanwhile is lost, so after each opening everything may have
+ * changed.
  */
 import { openNetlinkGroups, openRtnetlinkEvents } from '../../native/open.ts'
 import type { ChainLayout } from '../iptables/layout.ts'
@@ -161,8 +162,9 @@ export interface RuleWatchOptions {
   /** Of the mode. */
   readonly layout: ChainLayout
   /**
-   * A change is reported after this time without an announcement, in milliseconds, but after SETTLE_LONGEST_MS at the latest: a
-   * program that removes all rules does it by many commands, and a restore in between fails. Default 0.
+   * A change is reported after this time without an announcement, in milliseconds, but after
+   * SETTLE_LONGEST_MS at the latest: a program that removes all rules does it by many commands, and
+   * a restore in between fails. Default 0.
    */
   readonly settleMs?: number
   /** The netlink socket of this port id, which is not ours, changed rules of ours. */
@@ -251,7 +253,10 @@ export class RuleThrottle {
     this.#periodMs = periodMs
   }
 
-  /** Requests a read, because the rules of this family may have changed. A request that is too early is kept until it is due. */
+  /**
+   * Requests a read, because the rules of this family may have changed. A request that is too early
+   * is kept until it is due.
+   */
   request(family: IpFamily): void {
     this.#requested.add(family)
   }

@@ -1,6 +1,7 @@
 /**
- * What makes ipvs mode impossible on a kernel so that the daemon starts in iptables mode instead: a missing module, by the code
- * of the error that the opening rejects with. A missing scheduler is none of these, because another one can be configured.
+ * What makes ipvs mode impossible on a kernel so that the daemon starts in iptables mode instead: a
+ * missing module, by the code of the error that the opening rejects with. A missing scheduler is
+ * none of these, because another one can be configured.
  */
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { schedulerOf } from '../ipvs/scheduler.ts'
@@ -43,7 +44,10 @@ export function fallbackOf(code: string, scheduler: string): Fallback | undefine
   return { reason: code, message, remedy: moduleRemedy(module, modulesAtBoot(schedulerOf(scheduler)), thisHost()) }
 }
 
-/** The fallback that the configuration allows for this error of the opening of ipvs mode; undefined: the error ends the start. */
+/**
+ * The fallback that the configuration allows for this error of the opening of ipvs mode; undefined:
+ * the error ends the start.
+ */
 export function fallbackFor(
   error: unknown,
   { ipvs, kubeIPVS }: Pick<KubeProxyConfiguration, 'ipvs' | 'kubeIPVS'>,

@@ -1,6 +1,6 @@
 /**
- * Stale UDP flows of conntrack: their removal some time after the passes that made them, in one list for a burst of changes,
- * and the connection that it needs.
+ * Stale UDP flows of conntrack: their removal some time after the passes that made them, in one
+ * list for a burst of changes, and the connection that it needs.
  */
 import { openNetfilter } from '../../native/open.ts'
 import { ConntrackConnection, type FlowTable } from '../conntrack/connection.ts'
@@ -17,8 +17,9 @@ export interface FlowRemovalOptions {
 }
 
 /**
- * The next list of flows waits for this multiple of the time that the last one took, within these bounds. So stale flows of a small
- * table are removed soon, and a table of a million flows is listed at most once a second.
+ * The next list of flows waits for this multiple of the time that the last one took, within these
+ * bounds. So stale flows of a small table are removed soon, and a table of a million flows is
+ * listed at most once a second.
  */
 const PERIOD = { factor: 50, leastMs: 100, mostMs: 1000 }
 const RETRY_MS = { firstMs: 1000, maxMs: 30_000 }
@@ -66,8 +67,8 @@ export class FlowRemoval {
 }
 
 /**
- * A conntrack connection that is opened at its first use, and again after an opening that failed: most nodes never have a
- * stale UDP flow, and a kernel without ctnetlink does not need it.
+ * A conntrack connection that is opened at its first use, and again after an opening that failed:
+ * most nodes never have a stale UDP flow, and a kernel without ctnetlink does not need it.
  */
 export class LateConntrack implements FlowTable {
   #opening: Promise<ConntrackConnection> | undefined

@@ -7,9 +7,10 @@ import { chooseIptables, type IptablesChoice, otherIptables } from '../node/ipta
 import type { IpFamily, UnusableFamilies } from '../values/protocol.ts'
 
 /**
- * Rejects with `iptables-missing`, which says what to install, when the node has no program, and with `capability-missing` when the
- * node uses legacy and this process may not; the choice says what one family lacks. Unless `mayLoadModules` is false, the module that iptables-legacy would load may be loaded, to find out whether
- * the kernel has legacy tables.
+ * Rejects with `iptables-missing`, which says what to install, when the node has no program, and
+ * with `capability-missing` when the node uses legacy and this process may not; the choice says
+ * what one family lacks. Unless `mayLoadModules` is false, the module that iptables-legacy would
+ * load may be loaded, to find out whether the kernel has legacy tables.
  */
 export async function chooseBackEnd(
   families: readonly IpFamily[],

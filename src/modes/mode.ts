@@ -109,7 +109,10 @@ export interface Mode {
   nodeChanged(node: NodeView): void
   /** The configuration changed in fields that are live in this mode; `nodeChanged` and a new `audit` follow. */
   reconfigured(): void
-  /** Writes settings of the kernel, and reports what it lacks. Rejects when the mode cannot work here, or when aborted. */
+  /**
+   * Writes settings of the kernel, and reports what it lacks. Rejects when the mode cannot work
+   * here, or when aborted.
+   */
   prepare(signal: AbortSignal): Promise<void>
   /** Reads every announcement from the moment this returns, and begins to read the rules. */
   watch(watch: ModeWatch): { close(): void }
@@ -121,7 +124,10 @@ export interface Mode {
   close(): Promise<void>
 }
 
-/** The periods of the configured mode, whichever runs: as in kube-proxy, a configuration holds those of its mode only. */
+/**
+ * The periods of the configured mode, whichever runs: as in kube-proxy, a configuration holds those
+ * of its mode only.
+ */
 export function periodsOf({ mode, ipvs, iptables }: Pick<KubeProxyConfiguration, 'mode' | 'ipvs' | 'iptables'>): {
   readonly syncPeriodMs: number
   readonly minSyncPeriodMs: number

@@ -1,6 +1,7 @@
 /**
- * Which modes have something in the kernel: the one definition that every command uses. Each sign is made by service proxies alone. A
- * virtual server is no sign, because keepalived and other programs have virtual servers too.
+ * Which modes have something in the kernel: the one definition that every command uses. Each sign
+ * is made by service proxies alone. A virtual server is no sign, because keepalived and other
+ * programs have virtual servers too.
  */
 import type { ProxyMode } from '../config/field.ts'
 import type { SavedTables } from '../iptables/save-text.ts'
@@ -17,7 +18,10 @@ export interface ModeSigns {
   readonly saved: { readonly [family in IpFamily]?: SavedTables }
 }
 
-/** A chain that each mode of kube-proxy and of this program always has, with or without Services, and the other mode never. */
+/**
+ * A chain that each mode of kube-proxy and of this program always has, with or without Services,
+ * and the other mode never.
+ */
 const CHAIN_OF = {
   ipvs: ['nat', 'KUBE-LOAD-BALANCER'],
   iptables: ['filter', 'KUBE-EXTERNAL-SERVICES'],
@@ -45,8 +49,9 @@ export function onlyMode(modes: readonly ProxyMode[]): ProxyMode | null {
 }
 
 /**
- * The mode that answers new connections; undefined: there is none. Of two it is iptables mode: ipvs mode removes rules of iptables mode
- * at once, but what ipvs mode leaves stays until its connections have ended.
+ * The mode that answers new connections; undefined: there is none. Of two it is iptables mode: ipvs
+ * mode removes rules of iptables mode at once, but what ipvs mode leaves stays until its
+ * connections have ended.
  */
 export function answeringMode(modes: readonly ProxyMode[]): ProxyMode | undefined {
   return modes.includes('iptables') ? 'iptables' : modes[0]

@@ -1,4 +1,7 @@
-/** The tables of iptables-nft over nfnetlink. It is needed on few nodes, so each question has a connection of its own. */
+/**
+ * The tables of iptables-nft over nfnetlink. It is needed on few nodes, so each question has a
+ * connection of its own.
+ */
 import { askNetfilter } from '../../native/open.ts'
 import { deleteNftRules, listNftChains, listNftRules, visitNftRules } from '../nftables/rules.ts'
 import { FIRST_WAIT_MS, MAX_MOVES, MOVES_WITHIN_MS } from '../iptables/jump-order.ts'
@@ -13,7 +16,10 @@ import type { HostIptables } from '../node/iptables-programs.ts'
 import type { ProblemLog } from '../serve/problem-log.ts'
 import type { IpFamily } from '../values/protocol.ts'
 
-/** Reports after each reading of the rules of a family what other programs did to them: tables that cannot be printed, rules in front of ours. */
+/**
+ * Reports after each reading of the rules of a family what other programs did to them: tables that
+ * cannot be printed, rules in front of ours.
+ */
 export function foreignRulesReporter(
   problems: Pick<ProblemLog, 'report'>,
 ): NonNullable<IptablesTableOptions['onRead']> {

@@ -1,4 +1,7 @@
-/** Settings of the kernel that a mode writes once at its start, and what the log and the list of problems say about them. */
+/**
+ * Settings of the kernel that a mode writes once at its start, and what the log and the list of
+ * problems say about them.
+ */
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { conntrackSettings, type KernelSetting } from '../node/kernel-settings.ts'
 import { processorCount } from '../node/host.ts'

@@ -1,7 +1,8 @@
 /**
- * The loops over rules, one for each family. They run concurrently with the passes, because a process may be slow
- * or hang: no family waits for the other one, and no pass waits for a process. A writing that failed says little about what is
- * in the kernel, so everything is read again after it.
+ * The loops over rules, one for each family. They run concurrently with the passes, because a
+ * process may be slow or hang: no family waits for the other one, and no pass waits for a process.
+ * A writing that failed says little about what is in the kernel, so everything is read again after
+ * it.
  */
 import { Pacer } from '../sync/pacer.ts'
 import { rulesOf } from '../sync/part.ts'
@@ -27,7 +28,10 @@ export interface RuleTable<Item, Op> extends TableIo<Item, Op> {
 
 export interface RuleLoopOptions<Item, Op> {
   readonly now: Clock
-  /** Called after each pass; missing features do not count as failures. `isFull`: it read all rules first, or nothing was written before. */
+  /**
+   * Called after each pass; missing features do not count as failures. `isFull`: it read all rules
+   * first, or nothing was written before.
+   */
   readonly onPass: (report: PassReport, durationMs: number, loop: RuleLoop<Item, Op>, isFull: boolean) => void
   /** The kernel turned out to lack a feature; the item was written without what needs it. */
   readonly onMissing: (error: MissingFeature) => void
@@ -104,8 +108,9 @@ export class RuleLoop<Item, Op> implements PendingPart {
   }
 
   /**
-   * Whether the last pass was allowed to remove, and everything that is wanted is in the kernel. What could not be removed is retried and
-   * does not count: a foreign rule may jump to it for months.
+   * Whether the last pass was allowed to remove, and everything that is wanted is in the kernel.
+   * What could not be removed is retried and does not count: a foreign rule may jump to it for
+   * months.
    */
   get isClean(): boolean {
     return this.#clean

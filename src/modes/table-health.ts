@@ -1,6 +1,7 @@
 /**
- * Decides whether a kernel table is faulty. A failing key alone does not make its table faulty: every user who can create Services
- * can cause failing keys, and must not be able to take a node out of service with them.
+ * Decides whether a kernel table is faulty. A failing key alone does not make its table faulty:
+ * every user who can create Services can cause failing keys, and must not be able to take a node
+ * out of service with them.
  */
 import type { CountedTable } from '../metrics/sources.ts'
 import type { TableSync } from '../sync/table-sync.ts'
@@ -32,9 +33,10 @@ export function hasFailing<Item, Op>(sync: TableSync<Item, Op>): boolean {
 }
 
 /**
- * Errors that are a table's fault, not the key's: missing rights, memory, module or device, or answers of the kernel that are
- * lost or malformed. A Service cannot cause these, but it can cause EINVAL (an address that the kernel refuses) or
- * EPROTONOSUPPORT (SCTP with an IPVS that was built without it).
+ * Errors that are a table's fault, not the key's: missing rights, memory, module or device, or
+ * answers of the kernel that are lost or malformed. A Service cannot cause these, but it can cause
+ * EINVAL (an address that the kernel refuses) or EPROTONOSUPPORT (SCTP with an IPVS that was built
+ * without it).
  */
 const FAULTS_OF_TABLES: ReadonlySet<string> = new Set([
   'EPERM',
@@ -51,8 +53,8 @@ const FAULTS_OF_TABLES: ReadonlySet<string> = new Set([
 ])
 
 /**
- * Whether a table of Services' items is faulty: it has such an error, or several items are wanted and none of them could be
- * written. A single wanted item may itself be invalid.
+ * Whether a table of Services' items is faulty: it has such an error, or several items are wanted
+ * and none of them could be written. A single wanted item may itself be invalid.
  */
 export function isTableFaulty({
   failures,

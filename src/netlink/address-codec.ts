@@ -1,6 +1,7 @@
 /**
- * Interface addresses on the wire (struct ifaddrmsg and IFA_* of linux/if_addr.h). IFA_ADDRESS is the peer's address on
- * point-to-point links; the interface's own address is IFA_LOCAL. Written by hand: there is no netlink library for Node.
+ * Interface addresses on the wire (struct ifaddrmsg and IFA_* of linux/if_addr.h). IFA_ADDRESS is
+ * the peer's address on point-to-point links; the interface's own address is IFA_LOCAL. Written by
+ * hand: there is no netlink library for Node.
  */
 import { ADDRESS_LENGTH, familyOf, readAddress, writeAddress } from '../values/address.ts'
 import { FAMILY_NUMBER, familyOfNumber, type IpFamily } from '../values/protocol.ts'
@@ -55,8 +56,8 @@ export function encodeDeleteAddress(batch: MessageBatch, address: NewInterfaceAd
 }
 
 /**
- * RTM_GETADDR of both families. The interface index only has an effect on a socket with NETLINK_GET_STRICT_CHK;
- * otherwise the answer has all interfaces.
+ * RTM_GETADDR of both families. The interface index only has an effect on a socket with
+ * NETLINK_GET_STRICT_CHK; otherwise the answer has all interfaces.
  */
 export function encodeDumpAddresses(batch: MessageBatch, interfaceIndex = 0): void {
   const at = batch.begin(RTM_GETADDR, NLM_F_DUMP, 'RTM_GETADDR').header(IFADDRMSG_BYTES)
@@ -64,7 +65,10 @@ export function encodeDumpAddresses(batch: MessageBatch, interfaceIndex = 0): vo
   batch.end()
 }
 
-/** Reads RTM_NEWADDR or RTM_DELADDR (a dump's line or an event); undefined for a family that is neither IPv4 nor IPv6. */
+/**
+ * Reads RTM_NEWADDR or RTM_DELADDR (a dump's line or an event); undefined for a family that is
+ * neither IPv4 nor IPv6.
+ */
 export function decodeAddress(message: ReceivedMessage): InterfaceAddress | undefined {
   if (message.type !== RTM_NEWADDR && message.type !== RTM_DELADDR)
     throw netlinkError('netlink-malformed', `message type ${message.type} instead of an address`)
@@ -98,7 +102,10 @@ export function decodeAddress(message: ReceivedMessage): InterfaceAddress | unde
   return peer === address ? common : { ...common, peer }
 }
 
-/** struct ifaddrmsg: family, prefix length, 8 flags, scope, index at +4; then the address, and its peer or the address again. */
+/**
+ * struct ifaddrmsg: family, prefix length, 8 flags, scope, index at +4; then the address, and its
+ * peer or the address again.
+ */
 function beginAddress(
   batch: MessageBatch,
   type: number,

@@ -1,7 +1,7 @@
 /**
- * Reads the announcements of a socket that has joined multicast groups. After an overrun the kernel drops every announcement
- * until the queue was empty once, so `onOverrun` is called only when the queue is empty: a caller who read the kernel's state
- * earlier could miss a change.
+ * Reads the announcements of a socket that has joined multicast groups. After an overrun the kernel
+ * drops every announcement until the queue was empty once, so `onOverrun` is called only when the
+ * queue is empty: a caller who read the kernel's state earlier could miss a change.
  * @impure
  */
 import type { CodedError } from '../values/errors.ts'

@@ -1,7 +1,8 @@
 /**
- * Reads attributes (struct nlattr) and checks every bound: an attribute that does not fit throws `netlink-malformed`. As the
- * kernel's rules for attributes ask, callers skip unknown types, and a longer payload is accepted, because a newer kernel may
- * lengthen an attribute. `next` always moves forward, so that a crafted reply ends.
+ * Reads attributes (struct nlattr) and checks every bound: an attribute that does not fit throws
+ * `netlink-malformed`. As the kernel's rules for attributes ask, callers skip unknown types, and a
+ * longer payload is accepted, because a newer kernel may lengthen an attribute. `next` always moves
+ * forward, so that a crafted reply ends.
  */
 import { NLA_HDRLEN, NLA_TYPE_MASK } from './constants.ts'
 import { netlinkError } from './errors.ts'

@@ -1,8 +1,10 @@
 /**
- * Encodes request messages one after the other into one growing buffer, which a single `sendto` carries to the kernel. This is the
- * hot path: nothing is copied or allocated for a message. `#reserve` may replace `#bytes` and `#view`, so call it before an
- * expression names either. The buffer is reused, so every padding byte must be written. Everything is little endian; native/
- * refuses to open sockets on another machine. Written by hand: there is no netlink library for Node.
+ * Encodes request messages one after the other into one growing buffer, which a single `sendto`
+ * carries to the kernel. This is the hot path: nothing is copied or allocated for a message.
+ * `#reserve` may replace `#bytes` and `#view`, so call it before an expression names either. The
+ * buffer is reused, so every padding byte must be written. Everything is little endian; native/
+ * refuses to open sockets on another machine. Written by hand: there is no netlink library for
+ * Node.
  */
 import { GENL_HDRLEN, NLA_F_NESTED, NLA_HDRLEN, NLM_F_ACK, NLM_F_REQUEST, NLMSG_HDRLEN } from './constants.ts'
 import { netlinkError } from './errors.ts'
@@ -13,7 +15,10 @@ export const MAX_BATCH_MESSAGES = 200
 /** nla_len is 16 bit. */
 const MAX_ATTRIBUTE_BYTES = 0xffff
 
-/** Messages for one datagram. Use: `begin`, attributes and `end` for each message; a call of NetlinkConnection; then `reset`. */
+/**
+ * Messages for one datagram. Use: `begin`, attributes and `end` for each message; a call of
+ * NetlinkConnection; then `reset`.
+ */
 export class MessageBatch {
   #bytes: Uint8Array<ArrayBuffer>
   #view: DataView
@@ -59,8 +64,8 @@ export class MessageBatch {
   }
 
   /**
-   * Starts a message (struct nlmsghdr). NLM_F_REQUEST is always set. A message that was begun and not ended (its
-   * encoder threw) is dropped.
+   * Starts a message (struct nlmsghdr). NLM_F_REQUEST is always set. A message that was begun and
+   * not ended (its encoder threw) is dropped.
    * @param operation its name in errors, as in the kernel's headers (`IPVS_CMD_NEW_DEST`)
    */
   begin(type: number, flags: number, operation: string): this {
@@ -92,13 +97,19 @@ export class MessageBatch {
     this.#operations.push(this.#operation)
   }
 
-  /** Ends the current message, the last one, which older kernels do not acknowledge (NFNL_MSG_BATCH_END before 6.10). */
+  /**
+   * Ends the current message, the last one, which older kernels do not acknowledge
+   * (NFNL_MSG_BATCH_END before 6.10).
+   */
   endUnacknowledged(): void {
     this.end()
     this.#unacknowledged++
   }
 
-  /** A fixed header of `length` bytes (struct genlmsghdr, ifaddrmsg …), zeroed; returns its offset for `setU8` and the like. */
+  /**
+   * A fixed header of `length` bytes (struct genlmsghdr, ifaddrmsg …), zeroed; returns its offset
+   * for `setU8` and the like.
+   */
   header(length: number): number {
     const aligned = (length + 3) & ~3
     const at = this.#reserve(aligned)
@@ -162,7 +173,8 @@ export class MessageBatch {
   }
 
   /**
-   * An attribute of `length` zero bytes that `write` fills in place, so that addresses need no other buffer.
+   * An attribute of `length` zero bytes that `write` fills in place, so that addresses need no
+   * other buffer.
    * @param write receives the value, the buffer and the offset of the payload
    */
   written<T>(
@@ -192,7 +204,8 @@ export class MessageBatch {
 
   /**
    * Numbers the messages from `firstSequence` and returns the bytes to send.
-   * @param ackLast ask for an ACK of the last message that has one (the kernel always reports errors)
+   * @param ackLast ask for an ACK of the last message that has one (the kernel always reports
+   * errors)
    */
   seal(firstSequence: number, ackLast: boolean): Uint8Array {
     const bytes = this.bytes

@@ -1,7 +1,8 @@
 /**
- * Requests over a netlink socket: batches with one ACK, single replies, dumps. One exchange at a time, in call order.
- * The kernel answers inside `sendto`, so an exchange normally ends without waiting. A reply counts only when its sequence number
- * belongs to the current exchange; this is how the replies of an abandoned exchange are skipped.
+ * Requests over a netlink socket: batches with one ACK, single replies, dumps. One exchange at a
+ * time, in call order. The kernel answers inside `sendto`, so an exchange normally ends without
+ * waiting. A reply counts only when its sequence number belongs to the current exchange; this is
+ * how the replies of an abandoned exchange are skipped.
  * @impure
  */
 import type { Budget } from '../values/budget.ts'
@@ -28,7 +29,10 @@ export interface DumpOptions extends CallOptions {
   readonly onRestart?: () => void
 }
 
-/** Everything that a visitor of a dump visits, as a list; what was visited before the dump started again is left out. */
+/**
+ * Everything that a visitor of a dump visits, as a list; what was visited before the dump started
+ * again is left out.
+ */
 export async function listVisited<T, Options extends DumpOptions>(
   visitAll: (visit: (item: T) => void, options: Options) => Promise<void>,
   options: Options,
@@ -71,10 +75,11 @@ export class NetlinkConnection {
   }
 
   /**
-   * Sends up to 200 messages in one datagram; the kernel runs them in order and continues after failures. Resolves to one
-   * outcome for each message. Rejects when nothing was done (KernelError of `sendto`, `netlink-closed`, abort while queued)
-   * or when outcomes are unknown (`netlink-overrun`, `netlink-timeout`, `netlink-truncated`, `netlink-malformed`).
-   * The batch must not change until then.
+   * Sends up to 200 messages in one datagram; the kernel runs them in order and continues after
+   * failures. Resolves to one outcome for each message. Rejects when nothing was done (KernelError
+   * of `sendto`, `netlink-closed`, abort while queued) or when outcomes are unknown
+   * (`netlink-overrun`, `netlink-timeout`, `netlink-truncated`, `netlink-malformed`). The batch
+   * must not change until then.
    */
   async transact(batch: MessageBatch, options: CallOptions = {}): Promise<readonly Outcome[]> {
     const count = batch.count
@@ -113,8 +118,9 @@ export class NetlinkConnection {
   }
 
   /**
-   * Sends one request that has one reply and resolves to the decoded reply. Rejects with the kernel's KernelError, or as `transact`
-   * does. An ACK without a reply before it is `netlink-malformed`.
+   * Sends one request that has one reply and resolves to the decoded reply. Rejects with the
+   * kernel's KernelError, or as `transact` does. An ACK without a reply before it is
+   * `netlink-malformed`.
    */
   async request<T>(
     request: MessageBatch,
@@ -156,9 +162,10 @@ export class NetlinkConnection {
   }
 
   /**
-   * Reads a whole table (the request must carry NLM_F_DUMP). Resolves to what `decode` returned for each message,
-   * without undefined. When the kernel reports that the table changed during the dump, or replies were lost, the
-   * dump starts again, up to 10 times (then `netlink-dump-interrupted`, `netlink-overrun` …). Lets the event loop run in between.
+   * Reads a whole table (the request must carry NLM_F_DUMP). Resolves to what `decode` returned for
+   * each message, without undefined. When the kernel reports that the table changed during the
+   * dump, or replies were lost, the dump starts again, up to 10 times (then
+   * `netlink-dump-interrupted`, `netlink-overrun` …). Lets the event loop run in between.
    */
   async dump<T>(
     request: MessageBatch,

@@ -1,6 +1,6 @@
 /**
- * Numbers of the kernel's netlink headers, under the kernel's names: linux/netlink.h, linux/genetlink.h, and the part of
- * linux/rtnetlink.h that this program uses.
+ * Numbers of the kernel's netlink headers, under the kernel's names: linux/netlink.h,
+ * linux/genetlink.h, and the part of linux/rtnetlink.h that this program uses.
  */
 
 // linux/netlink.h

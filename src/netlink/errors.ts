@@ -1,6 +1,7 @@
 /**
- * Errors of the netlink layer: what the kernel refused (KernelError) and what went wrong on the way (CodedError).
- * `code` of a KernelError is the symbolic errno (`ESRCH`); callers decide by it, never by the text.
+ * Errors of the netlink layer: what the kernel refused (KernelError) and what went wrong on the way
+ * (CodedError). `code` of a KernelError is the symbolic errno (`ESRCH`); callers decide by it,
+ * never by the text.
  */
 import { constants } from 'node:os'
 import { CodedError } from '../values/errors.ts'

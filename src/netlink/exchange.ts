@@ -1,6 +1,7 @@
 /**
- * One datagram out, datagrams in: the part that batches, requests and dumps share. It counts, numbers messages, and turns ENOBUFS
- * into `netlink-overrun`. Sequence numbers grow over the life of the socket: a reused one would let a stale reply count.
+ * One datagram out, datagrams in: the part that batches, requests and dumps share. It counts,
+ * numbers messages, and turns ENOBUFS into `netlink-overrun`. Sequence numbers grow over the life
+ * of the socket: a reused one would let a stale reply count.
  * @impure
  */
 import type { Budget } from '../values/budget.ts'

@@ -1,6 +1,6 @@
 /**
- * Announcements of the controller of generic netlink (group `notify`): a family was removed, because its module was unloaded. They reach every
- * network namespace in which the family is.
+ * Announcements of the controller of generic netlink (group `notify`): a family was removed,
+ * because its module was unloaded. They reach every network namespace in which the family is.
  * @impure
  */
 import type { CodedError } from '../values/errors.ts'

@@ -1,7 +1,8 @@
 /**
- * Received messages of generic netlink: struct genlmsghdr and the answer that names a family's number. `MessageBatch` writes them.
- * Attributes begin after the 4 bytes of struct genlmsghdr; no family that is used here has another header after it.
- * Written by hand: there is no netlink library for Node.
+ * Received messages of generic netlink: struct genlmsghdr and the answer that names a family's
+ * number. `MessageBatch` writes them. Attributes begin after the 4 bytes of struct genlmsghdr; no
+ * family that is used here has another header after it. Written by hand: there is no netlink
+ * library for Node.
  */
 import { AttributeCursor } from './attributes.ts'
 import {
@@ -22,7 +23,10 @@ function genericCommand(message: ReceivedMessage): number {
   return command
 }
 
-/** The attributes of a received generic netlink message; `command` must be its command, `operation` names it in the error. */
+/**
+ * The attributes of a received generic netlink message; `command` must be its command, `operation`
+ * names it in the error.
+ */
 export function genericAttributes(message: ReceivedMessage, command: number, operation: string): AttributeCursor {
   const actual = genericCommand(message)
   if (actual !== command)

@@ -1,6 +1,7 @@
 /**
- * Network interfaces on the wire (struct ifinfomsg of linux/rtnetlink.h, IFLA_* of linux/if_link.h).
- * Interface names are at most 15 bytes; the kernel refuses longer ones. Written by hand: there is no netlink library for Node.
+ * Network interfaces on the wire (struct ifinfomsg of linux/rtnetlink.h, IFLA_* of
+ * linux/if_link.h). Interface names are at most 15 bytes; the kernel refuses longer ones. Written
+ * by hand: there is no netlink library for Node.
  */
 import { AttributeCursor } from './attributes.ts'
 import type { MessageBatch } from './batch.ts'

@@ -1,7 +1,7 @@
 /**
- * Messages inside a received datagram: struct nlmsghdr, NLMSG_ERROR with its extended ACK, NLMSG_DONE.
- * A `ReceivedMessage` points into the transport's buffer and is reused; decoders must copy what they keep.
- * Written by hand: there is no netlink library for Node.
+ * Messages inside a received datagram: struct nlmsghdr, NLMSG_ERROR with its extended ACK,
+ * NLMSG_DONE. A `ReceivedMessage` points into the transport's buffer and is reused; decoders must
+ * copy what they keep. Written by hand: there is no netlink library for Node.
  */
 import { AttributeCursor } from './attributes.ts'
 import {
@@ -32,8 +32,8 @@ export interface ReceivedMessage {
 type Mutable<T> = { -readonly [key in keyof T]: T[key] }
 
 /**
- * Calls `visit` for each message of a datagram, in order, until it returns false. Throws `netlink-malformed` at the
- * first header that does not fit. Each call gets the same object.
+ * Calls `visit` for each message of a datagram, in order, until it returns false. Throws
+ * `netlink-malformed` at the first header that does not fit. Each call gets the same object.
  */
 export function visitMessages(datagram: Uint8Array, visit: (message: ReceivedMessage) => boolean | void): void {
   const view = new DataView(datagram.buffer, datagram.byteOffset, datagram.byteLength)

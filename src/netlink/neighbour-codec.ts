@@ -1,6 +1,7 @@
 /**
- * Forwarding entries of devices on the wire (struct ndmsg and NDA_* of linux/neighbour.h). Of a VXLAN device an entry names the host
- * behind which a MAC address is. Written by hand: there is no netlink library for Node.
+ * Forwarding entries of devices on the wire (struct ndmsg and NDA_* of linux/neighbour.h). Of a
+ * VXLAN device an entry names the host behind which a MAC address is. Written by hand: there is no
+ * netlink library for Node.
  */
 import { readAddress } from '../values/address.ts'
 import type { IpFamily } from '../values/protocol.ts'

@@ -1,6 +1,7 @@
 /**
- * The wire form of nfnetlink, which all parts of netfilter share: the message type is subsystem and message number, and struct
- * nfgenmsg is before the attributes. Written by hand: there is no netlink library for Node.
+ * The wire form of nfnetlink, which all parts of netfilter share: the message type is subsystem and
+ * message number, and struct nfgenmsg is before the attributes. Written by hand: there is no
+ * netlink library for Node.
  */
 import { FAMILY_NUMBER, familyOfNumber, type IpFamily } from '../values/protocol.ts'
 import { AttributeCursor } from './attributes.ts'

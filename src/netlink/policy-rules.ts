@@ -1,6 +1,7 @@
 /**
- * Rules of policy routing on the wire (struct fib_rule_hdr and FRA_* of linux/fib_rules.h): which of them choose a table of routes by more than
- * the destination and the mark of a packet. Written by hand: there is no netlink library for Node.
+ * Rules of policy routing on the wire (struct fib_rule_hdr and FRA_* of linux/fib_rules.h): which
+ * of them choose a table of routes by more than the destination and the mark of a packet. Written
+ * by hand: there is no netlink library for Node.
  */
 import { ADDRESS_LENGTH, readAddress } from '../values/address.ts'
 import { familyOfNumber, type IpFamily } from '../values/protocol.ts'
@@ -31,7 +32,10 @@ export interface PolicyRule {
   readonly family: IpFamily
   readonly priority: number
   readonly table: number
-  /** What it looks at besides destination and mark, as `ip rule` writes it: `from 192.0.2.0/24`, `iif eth1`; empty for the rules of every kernel. */
+  /**
+   * What it looks at besides destination and mark, as `ip rule` writes it: `from 192.0.2.0/24`,
+   * `iif eth1`; empty for the rules of every kernel.
+   */
   readonly selectors: readonly string[]
 }
 

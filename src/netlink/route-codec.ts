@@ -1,6 +1,7 @@
 /**
- * Routes on the wire (struct rtmsg and RTA_* of linux/rtnetlink.h). A table number above 255 is only in RTA_TABLE; rtm_table is
- * then 252 (RT_TABLE_COMPAT). Written by hand: there is no netlink library for Node.
+ * Routes on the wire (struct rtmsg and RTA_* of linux/rtnetlink.h). A table number above 255 is
+ * only in RTA_TABLE; rtm_table is then 252 (RT_TABLE_COMPAT). Written by hand: there is no netlink
+ * library for Node.
  */
 import { ADDRESS_LENGTH, readAddress, writeAddress } from '../values/address.ts'
 import { FAMILY_NUMBER, familyOfNumber, type IpFamily } from '../values/protocol.ts'
@@ -89,8 +90,8 @@ export function encodeDeleteRoute(batch: MessageBatch, route: Route): void {
 }
 
 /**
- * RTM_GETROUTE of one family, or of both. A filter only has an effect on a socket with NETLINK_GET_STRICT_CHK (Linux 4.20);
- * otherwise the answer has all routes.
+ * RTM_GETROUTE of one family, or of both. A filter only has an effect on a socket with
+ * NETLINK_GET_STRICT_CHK (Linux 4.20); otherwise the answer has all routes.
  */
 export function encodeDumpRoutes(batch: MessageBatch, family?: IpFamily, filter?: RouteFilter): void {
   const at = batch.begin(RTM_GETROUTE, NLM_F_DUMP, 'RTM_GETROUTE').header(RTMSG_BYTES)

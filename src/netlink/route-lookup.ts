@@ -1,6 +1,7 @@
 /**
- * One question to the routing of the kernel on the wire (RTM_GETROUTE without NLM_F_DUMP): how it would route a packet. Answers are
- * cached entries (RTM_F_CLONED), which lists of routes leave out. Written by hand: there is no netlink library for Node.
+ * One question to the routing of the kernel on the wire (RTM_GETROUTE without NLM_F_DUMP): how it
+ * would route a packet. Answers are cached entries (RTM_F_CLONED), which lists of routes leave out.
+ * Written by hand: there is no netlink library for Node.
  */
 import { ADDRESS_LENGTH, familyOf, readAddress, writeAddress } from '../values/address.ts'
 import { FAMILY_NUMBER, familyOfNumber } from '../values/protocol.ts'
@@ -41,7 +42,10 @@ export interface FoundRoute {
   readonly source: string | undefined
 }
 
-/** RTM_GETROUTE; ENETUNREACH without a route, EINVAL for a source that the kernel does not accept, EHOSTUNREACH, EACCES. */
+/**
+ * RTM_GETROUTE; ENETUNREACH without a route, EINVAL for a source that the kernel does not accept,
+ * EHOSTUNREACH, EACCES.
+ */
 export function encodeRouteLookup(batch: MessageBatch, lookup: RouteLookup): void {
   const { destination, source, inInterfaceIndex, mark = 0 } = lookup
   const family = familyOf(destination)

@@ -1,5 +1,6 @@
 /**
- * Announcements of changed links, addresses and routes of this network namespace: they say which state to read again, never what it is.
+ * Announcements of changed links, addresses and routes of this network namespace: they say which
+ * state to read again, never what it is.
  * @impure
  */
 import type { CodedError } from '../values/errors.ts'

@@ -1,6 +1,6 @@
 /**
- * Requests about links, addresses and routes of this network namespace through rtnetlink. The kernel may reuse the index of a deleted
- * interface: keep names and look indexes up.
+ * Requests about links, addresses and routes of this network namespace through rtnetlink. The
+ * kernel may reuse the index of a deleted interface: keep names and look indexes up.
  * @impure
  */
 import { isMulticast } from '../values/address.ts'
@@ -70,8 +70,8 @@ export class RtnetlinkConnection {
   }
 
   /**
-   * The interface of that name; undefined when there is none. The kernel also finds an interface by its alternative names
-   * (`ip link property add`, Linux 5.5), which are ignored here.
+   * The interface of that name; undefined when there is none. The kernel also finds an interface by
+   * its alternative names (`ip link property add`, Linux 5.5), which are ignored here.
    */
   async getLink(name: string, options: CallOptions = {}): Promise<Link | undefined> {
     try {
@@ -170,7 +170,10 @@ export class RtnetlinkConnection {
     return { defaults, all }
   }
 
-  /** Hosts to which programs have directed the packets of VXLAN devices. A device without a list of hosts has a multicast group. */
+  /**
+   * Hosts to which programs have directed the packets of VXLAN devices. A device without a list of
+   * hosts has a multicast group.
+   */
   async listTunnelPeers(options: DumpOptions = {}): Promise<ReadonlySet<string>> {
     const peers = new Set<string>()
     await this.#netlink.dump(

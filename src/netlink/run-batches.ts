@@ -1,6 +1,7 @@
 /**
- * Runs a long list of operations as datagrams and lets the event loop run in between. The kernel runs a whole datagram inside `sendto`, so the
- * event loop is blocked as long as its operations take (an address 8 µs with 1,000 on a device, 100 µs with 20,000).
+ * Runs a long list of operations as datagrams and lets the event loop run in between. The kernel
+ * runs a whole datagram inside `sendto`, so the event loop is blocked as long as its operations
+ * take (an address 8 µs with 1,000 on a device, 100 µs with 20,000).
  * @impure
  */
 import { asError } from '../values/errors.ts'
@@ -18,9 +19,9 @@ export interface BatchSink<Op> {
 }
 
 /**
- * Resolves to one outcome for each operation, in order. When the outcome of a datagram is unknown (overrun, timeout), each of
- * its operations gets that error, so that the owner of a mirror reads those keys again. Rejects only when aborted, between two
- * datagrams.
+ * Resolves to one outcome for each operation, in order. When the outcome of a datagram is unknown
+ * (overrun, timeout), each of its operations gets that error, so that the owner of a mirror reads
+ * those keys again. Rejects only when aborted, between two datagrams.
  */
 export async function runInBatches<Op>(
   ops: readonly Op[],
@@ -37,7 +38,10 @@ export async function runInBatches<Op>(
   return outcomes
 }
 
-/** Appends one outcome for each operation. One that cannot be encoded fails alone; the others of its datagram are sent. */
+/**
+ * Appends one outcome for each operation. One that cannot be encoded fails alone; the others of its
+ * datagram are sent.
+ */
 async function runOne<Op>(
   ops: readonly Op[],
   from: number,

@@ -1,6 +1,7 @@
 /**
- * Parts of the kernel that speak netlink, found by requests: the number of a generic netlink family, and whether a part of
- * netfilter is there. The kernel loads the module if it can; nothing else changes.
+ * Parts of the kernel that speak netlink, found by requests: the number of a generic netlink
+ * family, and whether a part of netfilter is there. The kernel loads the module if it can; nothing
+ * else changes.
  * @impure
  */
 import { MessageBatch } from './batch.ts'
@@ -11,8 +12,8 @@ import { decodeFamilyId } from './generic-codec.ts'
 import { beginNetfilter, NFNL_SUBSYS } from './nfnetlink-codec.ts'
 
 /**
- * The number of a family (CTRL_CMD_GETFAMILY). The kernel loads the module when it can. Rejects with
- * `genl-family-missing`, which names the family, when there is none.
+ * The number of a family (CTRL_CMD_GETFAMILY). The kernel loads the module when it can. Rejects
+ * with `genl-family-missing`, which names the family, when there is none.
  */
 export async function resolveFamily(
   connection: NetlinkConnection,
@@ -45,8 +46,9 @@ const QUESTIONS = {
 } as const
 
 /**
- * Whether the kernel has a part of netfilter. nfnetlink answers EINVAL for a subsystem that is not registered, so the request
- * itself must be correct. `netlink` is of NETLINK_NETFILTER. Rejects with any other refusal of the kernel (EPERM).
+ * Whether the kernel has a part of netfilter. nfnetlink answers EINVAL for a subsystem that is not
+ * registered, so the request itself must be correct. `netlink` is of NETLINK_NETFILTER. Rejects
+ * with any other refusal of the kernel (EPERM).
  */
 export async function hasSubsystem(
   netlink: NetlinkConnection,

@@ -1,6 +1,6 @@
 /**
- * The interface between netlink connections and the socket, waiting on it, and taking turns on it. Behind this interface a test can
- * simulate every fault of the kernel.
+ * The interface between netlink connections and the socket, waiting on it, and taking turns on it.
+ * Behind this interface a test can simulate every fault of the kernel.
  * @impure
  */
 
@@ -10,13 +10,14 @@ export interface Transport {
   /** Sends one datagram, which the kernel executes before this returns. Throws KernelError (EMSGSIZE, EPERM, …). */
   send(bytes: Uint8Array): void
   /**
-   * The next datagram from the kernel, or undefined when none is queued. Never blocks. The bytes are valid until the
-   * next call, which overwrites them. Throws KernelError (ENOBUFS after an overrun) and CodedError `netlink-truncated`.
+   * The next datagram from the kernel, or undefined when none is queued. Never blocks. The bytes
+   * are valid until the next call, which overwrites them. Throws KernelError (ENOBUFS after an
+   * overrun) and CodedError `netlink-truncated`.
    */
   receive(): Uint8Array | undefined
   /**
-   * Calls the listener whenever a datagram or an error can be received; undefined stops that. A listener keeps the
-   * process alive, unless `background` is true.
+   * Calls the listener whenever a datagram or an error can be received; undefined stops that. A
+   * listener keeps the process alive, unless `background` is true.
    */
   onReadable(listener: (() => void) | undefined, background?: boolean): void
   /** Frees the socket. Calling it again does nothing. */
@@ -24,8 +25,8 @@ export interface Transport {
 }
 
 /**
- * Waits until a transport can be read, or a deadline, an AbortSignal or the end of the connection. The listener is set only
- * during a wait, or an idle socket would keep the process alive.
+ * Waits until a transport can be read, or a deadline, an AbortSignal or the end of the connection.
+ * The listener is set only during a wait, or an idle socket would keep the process alive.
  */
 export class Readiness {
   readonly #transport: Transport
@@ -44,7 +45,10 @@ export class Readiness {
     if (this.#closed !== undefined) throw this.#closed
   }
 
-  /** True when something can be received, false when `timeoutMs` passed before. Rejects on abort and on `close`. One at a time. */
+  /**
+   * True when something can be received, false when `timeoutMs` passed before. Rejects on abort and
+   * on `close`. One at a time.
+   */
   async wait(timeoutMs: number, signal?: AbortSignal): Promise<boolean> {
     this.throwIfClosed()
     signal?.throwIfAborted()
@@ -79,8 +83,9 @@ interface Waiting {
 }
 
 /**
- * First come, first served: lets one call at a time use a connection. `take` must not wait (not even a microtask) when the turn is
- * free, or a batch would lose its synchronous path; and every `take` that resolved needs its `pass`.
+ * First come, first served: lets one call at a time use a connection. `take` must not wait (not
+ * even a microtask) when the turn is free, or a batch would lose its synchronous path; and every
+ * `take` that resolved needs its `pass`.
  */
 export class Turns {
   #held = false

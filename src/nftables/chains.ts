@@ -1,6 +1,7 @@
 /**
- * Lists the base chains of nf_tables at the hooks of IP packets, of every table: a drop of any of them is final, whatever the rules of
- * iptables accept, and one of type nat may translate a packet before those of iptables do. Read-only.
+ * Lists the base chains of nf_tables at the hooks of IP packets, of every table: a drop of any of
+ * them is final, whatever the rules of iptables accept, and one of type nat may translate a packet
+ * before those of iptables do. Read-only.
  * @impure
  */
 import type { AttributeCursor } from '../netlink/attributes.ts'

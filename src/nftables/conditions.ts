@@ -1,7 +1,8 @@
 /**
- * The conditions of one rule of nf_tables, each of which loads a field of a packet, may mask it, and compares it: whether iptables prints
- * all of them. What iptables cannot translate it leaves out without a word (sets, ranges of addresses, verdict maps) or refuses, which
- * depends on its version, so only what every version prints counts as exact.
+ * The conditions of one rule of nf_tables, each of which loads a field of a packet, may mask it,
+ * and compares it: whether iptables prints all of them. What iptables cannot translate it leaves
+ * out without a word (sets, ranges of addresses, verdict maps) or refuses, which depends on its
+ * version, so only what every version prints counts as exact.
  */
 import type { AttributeCursor } from '../netlink/attributes.ts'
 import type { IpFamily } from '../values/protocol.ts'

@@ -1,6 +1,7 @@
 /**
- * Announcements of nf_tables (nfnetlink) about changes in tables of the families ip and ip6. They say when to read the rules, never
- * what is there. Decoded by hand, as all of netlink: there is no library for Node.
+ * Announcements of nf_tables (nfnetlink) about changes in tables of the families ip and ip6. They
+ * say when to read the rules, never what is there. Decoded by hand, as all of netlink: there is no
+ * library for Node.
  * @impure
  */
 import { AnnouncementReader } from '../netlink/announcements.ts'
@@ -58,8 +59,8 @@ export type NftEvent =
   | { readonly kind: 'failed'; readonly cause: unknown }
 
 /**
- * Reads the changes that concern us, once the caller has started it. It makes one event for each family and turn, because a
- * flush is hundreds of announcements.
+ * Reads the changes that concern us, once the caller has started it. It makes one event for each
+ * family and turn, because a flush is hundreds of announcements.
  * @param transport a socket of NETLINK_NETFILTER that has joined NFNLGRP_NFTABLES
  * @param listener must not throw
  */

@@ -1,6 +1,6 @@
 /**
- * Reads the expressions of one rule of nf_tables as far as iptables matters: its verdict, its x_tables matches, and whether iptables
- * prints everything that it does.
+ * Reads the expressions of one rule of nf_tables as far as iptables matters: its verdict, its
+ * x_tables matches, and whether iptables prints everything that it does.
  */
 import type { AttributeCursor } from '../netlink/attributes.ts'
 import type { IpFamily } from '../values/protocol.ts'
@@ -145,7 +145,10 @@ export function readExpressions(expressions: AttributeCursor, family: IpFamily):
   return { verdict, isExact, isPlain, hasOtherEffect, matches, comment }
 }
 
-/** Attributes with which an expression that usually looks at something sets it: a source register, or the verdict as destination of a map. */
+/**
+ * Attributes with which an expression that usually looks at something sets it: a source register,
+ * or the verdict as destination of a map.
+ */
 const SOURCES: Readonly<Record<string, number>> = { meta: 3, payload: 5, ct: 4, exthdr: 7 }
 const NFTA_LOOKUP_DREG = 3
 const NFT_REG_VERDICT = 0

@@ -1,6 +1,7 @@
 /**
- * Reads rules of nf_tables in the tables of iptables over nfnetlink, and deletes single ones: for tables that the programs of iptables
- * cannot print, or print wrongly, because they hold rules that were made without iptables.
+ * Reads rules of nf_tables in the tables of iptables over nfnetlink, and deletes single ones: for
+ * tables that the programs of iptables cannot print, or print wrongly, because they hold rules that
+ * were made without iptables.
  * @impure
  */
 import { type MessageBatch, requestOf } from '../netlink/batch.ts'
@@ -35,7 +36,10 @@ const NFTA_RULE_CHAIN = 2
 const NFTA_RULE_HANDLE = 3
 const NFTA_RULE_EXPRESSIONS = 4
 
-/** The rules in the order of each chain. `netlink` is of NETLINK_NETFILTER. A table or chain that does not exist has none. */
+/**
+ * The rules in the order of each chain. `netlink` is of NETLINK_NETFILTER. A table or chain that
+ * does not exist has none.
+ */
 export async function listNftRules(
   netlink: NetlinkConnection,
   query: NftRuleQuery,
@@ -48,7 +52,10 @@ export async function listNftRules(
   )
 }
 
-/** The same without a list: a table may have very many rules. Begins again when the table changes meanwhile, and then calls `onRestart`. */
+/**
+ * The same without a list: a table may have very many rules. Begins again when the table changes
+ * meanwhile, and then calls `onRestart`.
+ */
 export async function visitNftRules(
   netlink: NetlinkConnection,
   query: NftRuleQuery,
@@ -80,7 +87,10 @@ export async function listNftChains(
   )
 }
 
-/** Deletes rules, each in a transaction of its own; one that is gone already counts as deleted. Rejects with the first refusal. */
+/**
+ * Deletes rules, each in a transaction of its own; one that is gone already counts as deleted.
+ * Rejects with the first refusal.
+ */
 export async function deleteNftRules(
   netlink: NetlinkConnection,
   family: IpFamily,

@@ -1,7 +1,8 @@
 /**
- * What the kernel has for rules that iptables-nft writes: nf_tables of a family, nft_compat, and single matches and targets.
- * iptables-nft-save does not report it: where the kernel has nf_tables but not for this family (Debian's user-mode-linux), it
- * prints nothing and exits with 0. The kernel may load modules, as it would for iptables-nft itself; nothing else changes.
+ * What the kernel has for rules that iptables-nft writes: nf_tables of a family, nft_compat, and
+ * single matches and targets. iptables-nft-save does not report it: where the kernel has nf_tables
+ * but not for this family (Debian's user-mode-linux), it prints nothing and exits with 0. The
+ * kernel may load modules, as it would for iptables-nft itself; nothing else changes.
  * @impure
  */
 import { MessageBatch } from '../netlink/batch.ts'
@@ -12,7 +13,10 @@ import { beginNetfilter, encodeBatchBegin, NFNL_SUBSYS } from '../netlink/nfnetl
 import { hasSubsystem } from '../netlink/subsystems.ts'
 import type { IpFamily, UnusableFamilies } from '../values/protocol.ts'
 
-/** What the kernel lacks, by family. `netlink` is of NETLINK_NETFILTER. Rejects when the kernel refuses the request (EPERM). */
+/**
+ * What the kernel lacks, by family. `netlink` is of NETLINK_NETFILTER. Rejects when the kernel
+ * refuses the request (EPERM).
+ */
 export async function missingForNft(
   netlink: NetlinkConnection,
   families: readonly IpFamily[],
@@ -54,8 +58,9 @@ const NAT_PRIORITY = -100
 const TABLE = 'kube-ipvs-trial'
 
 /**
- * `no-family`: the kernel's nf_tables was built without this family. `no-nat`: there are no chains of type nat
- * (nft_chain_nat). Call it only where the kernel has nf_tables; `netlink` is of NETLINK_NETFILTER.
+ * `no-family`: the kernel's nf_tables was built without this family. `no-nat`: there are no chains
+ * of type nat (nft_chain_nat). Call it only where the kernel has nf_tables; `netlink` is of
+ * NETLINK_NETFILTER.
  */
 export async function tryNftFamily(
   netlink: NetlinkConnection,
@@ -73,8 +78,9 @@ export async function tryNftFamily(
 }
 
 /**
- * Those of `families` that the kernel's nf_tables was built with. The transaction is refused at once: before the kernel drops
- * one with content, it waits for all processors (20 to 80 ms), and this program waits with it.
+ * Those of `families` that the kernel's nf_tables was built with. The transaction is refused at
+ * once: before the kernel drops one with content, it waits for all processors (20 to 80 ms), and
+ * this program waits with it.
  */
 async function nftFamilies(
   netlink: NetlinkConnection,
@@ -97,8 +103,9 @@ async function nftFamilies(
 }
 
 /**
- * A table that sees no packets, and a nat chain in it. The kernel checks the transaction and drops it, as for `nft --check`,
- * because no NFNL_MSG_BATCH_END follows. With that message the table would stay.
+ * A table that sees no packets, and a nat chain in it. The kernel checks the transaction and drops
+ * it, as for `nft --check`, because no NFNL_MSG_BATCH_END follows. With that message the table
+ * would stay.
  */
 export function encodeTrial(batch: MessageBatch, family: IpFamily): void {
   encodeBatchBegin(batch, NFNL_SUBSYS.NFTABLES)
@@ -139,8 +146,8 @@ export async function hasExtension(
 }
 
 /**
- * The refusal: EINVAL for missing nft_compat, ENOENT for a missing extension, undefined for neither. Another revision is no
- * refusal.
+ * The refusal: EINVAL for missing nft_compat, ENOENT for a missing extension, undefined for
+ * neither. Another revision is no refusal.
  */
 async function refusal(
   netlink: NetlinkConnection,
@@ -175,8 +182,8 @@ const NFTA_COMPAT_TYPE = 3
 const TYPE_NUMBER: Readonly<Record<Extension['kind'], number>> = { match: 0, target: 1 }
 
 /**
- * NFNL_MSG_COMPAT_GET. ENOENT: there is no such extension; EPROTONOSUPPORT: there is, but not in revision 0; EINVAL: the kernel has
- * no nft_compat, or the name is longer than 31 bytes.
+ * NFNL_MSG_COMPAT_GET. ENOENT: there is no such extension; EPROTONOSUPPORT: there is, but not in
+ * revision 0; EINVAL: the kernel has no nft_compat, or the name is longer than 31 bytes.
  */
 export function encodeGetExtension(batch: MessageBatch, { kind, name }: Extension, family: IpFamily): void {
   beginNetfilter(batch, NFNL_SUBSYS.NFT_COMPAT, NFNL_MSG_COMPAT_GET, 0, 'NFNL_MSG_COMPAT_GET', family)

@@ -1,6 +1,6 @@
 /**
- * Lists and deletes whole tables of nf_tables over nfnetlink, without the program nft: only tables of the families ip and ip6,
- * by name. A table goes with everything in it.
+ * Lists and deletes whole tables of nf_tables over nfnetlink, without the program nft: only tables
+ * of the families ip and ip6, by name. A table goes with everything in it.
  * @impure
  */
 import { type MessageBatch, requestOf } from '../netlink/batch.ts'

@@ -1,5 +1,6 @@
 /**
- * What a back end of iptables is used for on this node: the chains of kubelet, and how many rules it has.
+ * What a back end of iptables is used for on this node: the chains of kubelet, and how many rules
+ * it has.
  * @impure
  */
 import { inPortions } from '../iptables/portions.ts'
@@ -8,7 +9,10 @@ import type { IpFamily } from '../values/protocol.ts'
 import type { FoundPrograms, IptablesBackEnd } from './installed-iptables.ts'
 import { type RunProgram, runProgram } from './programs.ts'
 
-/** Chains that kubelet creates in the mangle table of the back end that it uses, so that other programs find out (KEP-3178). */
+/**
+ * Chains that kubelet creates in the mangle table of the back end that it uses, so that other
+ * programs find out (KEP-3178).
+ */
 const KUBELET_CHAIN = /^:(KUBE-IPTABLES-HINT|KUBE-KUBELET-CANARY) /
 
 /** What a back end prints, by IP family. */
@@ -36,7 +40,10 @@ export interface PrintOptions {
   readonly run?: RunProgram
 }
 
-/** Asks the programs of a back end. A failure is ignored: another table, the other back end or family may still show what is in use. */
+/**
+ * Asks the programs of a back end. A failure is ignored: another table, the other back end or
+ * family may still show what is in use.
+ */
 export async function printBackEnd(
   options: PrintOptions,
   programs: FoundPrograms['plain'],

@@ -1,6 +1,7 @@
 /**
- * Whether IPv6 is switched off on a device: then the kernel refuses IPv6 addresses there. `net.ipv6.conf.default.disable_ipv6` decides
- * for new devices, so that a device of ours may have none on a node that has IPv6.
+ * Whether IPv6 is switched off on a device: then the kernel refuses IPv6 addresses there.
+ * `net.ipv6.conf.default.disable_ipv6` decides for new devices, so that a device of ours may have
+ * none on a node that has IPv6.
  * @impure
  */
 import { readFileSync } from 'node:fs'
@@ -33,8 +34,8 @@ export function ipv6Lack(device: string, root = ''): CodedError | undefined {
 }
 
 /**
- * Switches IPv6 on for a device of ours, unless it is switched off for the whole node. Returns `changed`, `unchanged` when it is on, or what
- * keeps it off.
+ * Switches IPv6 on for a device of ours, unless it is switched off for the whole node. Returns
+ * `changed`, `unchanged` when it is on, or what keeps it off.
  */
 export function switchOnIpv6(
   device: string,

@@ -1,7 +1,8 @@
 /**
- * Which IP families the proxy serves on this node (kube-proxy's platformCheckSupported): those that the kernel has, that are
- * not disabled by sysctl, and whose iptables works. A node with only one such family is single-stack, which is no failure. A
- * family that is enabled later is served after a restart.
+ * Which IP families the proxy serves on this node (kube-proxy's platformCheckSupported): those that
+ * the kernel has, that are not disabled by sysctl, and whose iptables works. A node with only one
+ * such family is single-stack, which is no failure. A family that is enabled later is served after
+ * a restart.
  * @impure
  */
 import { existsSync, readFileSync } from 'node:fs'
@@ -46,8 +47,8 @@ export function kernelFamilies(root = ''): FamilySupport {
 }
 
 /**
- * Removes the families whose rules iptables cannot write. Throws CodedError `iptables-missing` with kube-proxy's message if
- * none remains.
+ * Removes the families whose rules iptables cannot write. Throws CodedError `iptables-missing` with
+ * kube-proxy's message if none remains.
  */
 export function familiesWithIptables({ families, lacks }: FamilySupport, unusable: UnusableFamilies): FamilySupport {
   const usable = families.filter((family) => unusable[family] === undefined)

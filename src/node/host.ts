@@ -1,6 +1,6 @@
 /**
- * Facts about the host: release of the kernel, IP families, processors, name servers, distribution. Nothing is decided from the release
- * of a kernel where the kernel can be asked what it offers.
+ * Facts about the host: release of the kernel, IP families, processors, name servers, distribution.
+ * Nothing is decided from the release of a kernel where the kernel can be asked what it offers.
  * @impure
  */
 import { existsSync, readFileSync } from 'node:fs'
@@ -16,15 +16,16 @@ export function kernelRelease(): string {
 }
 
 /**
- * The IP families of the kernel, including one that is not served (families.ts): an earlier proxy may have served it and left
- * its state behind.
+ * The IP families of the kernel, including one that is not served (families.ts): an earlier proxy
+ * may have served it and left its state behind.
  */
 export function ipFamilies(): readonly IpFamily[] {
   return existsSync('/proc/net/if_inet6') ? IP_FAMILIES : ['IPv4']
 }
 
 /**
- * Number of online processors of the machine, even if this process may use only some of them (k/k#99225).
+ * Number of online processors of the machine, even if this process may use only some of them
+ * (k/k#99225).
  * @param root put before the path, for tests
  */
 export function processorCount(root = ''): number {
@@ -65,8 +66,8 @@ export function nameserversOf(text: string): readonly string[] {
 }
 
 /**
- * The running kernel and the distribution of this node. Files in a Pod are those of an image; where the kernel does not name its
- * distribution, every family counts there.
+ * The running kernel and the distribution of this node. Files in a Pod are those of an image; where
+ * the kernel does not name its distribution, every family counts there.
  */
 export function thisHost(env: NodeJS.ProcessEnv = process.env): ModuleHost {
   const release = kernelRelease()

@@ -1,5 +1,6 @@
 /**
- * The programs of iptables that a host has: plain ones, and those of each back end. No more than `iptables --version` is started.
+ * The programs of iptables that a host has: plain ones, and those of each back end. No more than
+ * `iptables --version` is started.
  * @impure
  */
 import { realpathSync } from 'node:fs'

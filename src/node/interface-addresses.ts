@@ -1,7 +1,7 @@
 /**
- * The addresses of the host's interfaces, updated by the kernel's announcements. A removed address still counts for 10 s,
- * because a DHCP renewal or a keepalived failover removes one for a moment, and node-port connections must survive that. A new
- * address counts at once.
+ * The addresses of the host's interfaces, updated by the kernel's announcements. A removed address
+ * still counts for 10 s, because a DHCP renewal or a keepalived failover removes one for a moment,
+ * and node-port connections must survive that. A new address counts at once.
  * @impure
  */
 import type { InterfaceAddress as ListedAddress } from '../netlink/address-codec.ts'

@@ -1,7 +1,8 @@
 /**
- * Chooses the back end of iptables, nft or legacy, that the node already uses, and finds out for which IP families it works.
- * Choosing creates nothing. The legacy programs create each table that they list, so they are started only when the kernel
- * already has legacy tables; in the usual case no program is started at all.
+ * Chooses the back end of iptables, nft or legacy, that the node already uses, and finds out for
+ * which IP families it works. Choosing creates nothing. The legacy programs create each table that
+ * they list, so they are started only when the kernel already has legacy tables; in the usual case
+ * no program is started at all.
  * @impure
  */
 import { CodedError } from '../values/errors.ts'
@@ -55,7 +56,10 @@ export interface ChoiceOptions extends LegacyOptions {
   readonly run?: RunProgram
 }
 
-/** Chooses one back end for both IP families. Rejects with CodedError `iptables-missing` if the host has no program at all. */
+/**
+ * Chooses one back end for both IP families. Rejects with CodedError `iptables-missing` if the host
+ * has no program at all.
+ */
 export async function chooseIptables(options: ChoiceOptions): Promise<IptablesChoice> {
   const folders = foldersOf(options)
   const found = findPrograms(options.families, folders)
@@ -71,8 +75,9 @@ export async function chooseIptables(options: ChoiceOptions): Promise<IptablesCh
 }
 
 /**
- * The back end that was not chosen, for a cleanup; undefined where it holds nothing that its programs could remove. The programs of
- * legacy would create tables, so they count only where there are legacy tables.
+ * The back end that was not chosen, for a cleanup; undefined where it holds nothing that its
+ * programs could remove. The programs of legacy would create tables, so they count only where there
+ * are legacy tables.
  */
 export async function otherIptables(
   options: ChoiceOptions,
@@ -141,7 +146,10 @@ async function unusableFamilies(
   return unusable
 }
 
-/** What is missing for nft; nothing where the kernel does not answer: whether rules can be written shows when they are. */
+/**
+ * What is missing for nft; nothing where the kernel does not answer: whether rules can be written
+ * shows when they are.
+ */
 async function unlessUnknown({ missingForNft, signal }: ChoiceOptions): Promise<UnusableFamilies> {
   try {
     return await missingForNft()

@@ -1,6 +1,6 @@
 /**
- * iptables-save and iptables-restore of the chosen back end, one process a call. The output that the choice of the back end
- * already has is used once, and only for two seconds.
+ * iptables-save and iptables-restore of the chosen back end, one process a call. The output that
+ * the choice of the back end already has is used once, and only for two seconds.
  * @impure
  */
 import { CodedError } from '../values/errors.ts'
@@ -16,8 +16,8 @@ const MAX_DEADLINE_MS = 600_000
 /** How long the output of the choice may be used. */
 const FRESH_MS = 2000
 /**
- * How long after a restore of this process no such output is used: it may be older. A proxy that takes the place of another one chooses while that
- * still writes.
+ * How long after a restore of this process no such output is used: it may be older. A proxy that
+ * takes the place of another one chooses while that still writes.
  */
 const RESTORED_MS = 60_000
 /** How long after its end a process still counts as ours, because its announcements may still arrive. */
@@ -56,7 +56,10 @@ export class HostIptables {
     return untilMs !== undefined && untilMs > performance.now()
   }
 
-  /** Output of iptables-save. Rejects with CodedError `iptables-missing`, `iptables-save-failed` or one of runProgram. */
+  /**
+   * Output of iptables-save. Rejects with CodedError `iptables-missing`, `iptables-save-failed` or
+   * one of runProgram.
+   */
   async save(family: IpFamily, signal: AbortSignal): Promise<string> {
     const known = this.#saved.get(family)
     this.#saved.delete(family)
@@ -76,8 +79,8 @@ export class HostIptables {
   }
 
   /**
-   * What `iptables -S CHAIN` prints for some chains, by one process: iptables-restore takes the same commands. Nothing changes. Rejects as
-   * `save` does when one of them cannot be printed.
+   * What `iptables -S CHAIN` prints for some chains, by one process: iptables-restore takes the
+   * same commands. Nothing changes. Rejects as `save` does when one of them cannot be printed.
    */
   async showChains(family: IpFamily, table: string, chains: readonly string[], signal: AbortSignal): Promise<string> {
     const input = [`*${table}`, ...chains.map((chain) => `-S ${chain}`), 'COMMIT', ''].join('\n')

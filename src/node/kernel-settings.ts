@@ -1,7 +1,8 @@
 /**
- * Settings of the kernel as values: which ones conntrack's configuration and each mode ask for. Pure; sysctl.ts writes them.
- * The limit of conntrack comes before its hash size. Both are kernel-wide: they can be written only in the kernel's first
- * network namespace. Both are only raised (the limit since kube-proxy 1.37), because an administrator may have set more.
+ * Settings of the kernel as values: which ones conntrack's configuration and each mode ask for.
+ * Pure; sysctl.ts writes them. The limit of conntrack comes before its hash size. Both are
+ * kernel-wide: they can be written only in the kernel's first network namespace. Both are only
+ * raised (the limit since kube-proxy 1.37), because an administrator may have set more.
  */
 import type { ConntrackSettings } from '../config/types.ts'
 
@@ -29,7 +30,10 @@ export function conntrackLimit({ maxPerCore, min }: ConntrackSettings, processor
   return scaled > LARGEST_SCALED_LIMIT ? LARGEST_SCALED_LIMIT : Math.max(scaled, min)
 }
 
-/** The settings for KubeProxyConfiguration's `conntrack`, in the order to write them. A value of 0 leaves the kernel's value. */
+/**
+ * The settings for KubeProxyConfiguration's `conntrack`, in the order to write them. A value of 0
+ * leaves the kernel's value.
+ */
 export function conntrackSettings(configuration: ConntrackSettings, processors: number): readonly KernelSetting[] {
   const { tcpEstablishedTimeoutMs, tcpCloseWaitTimeoutMs, tcpBeLiberal, udpTimeoutMs, udpStreamTimeoutMs } =
     configuration
@@ -59,11 +63,13 @@ function timeout(name: string, milliseconds: number): KernelSetting[] {
 }
 
 /**
- * The settings of ipvs mode (kube-proxy's NewProxier). IPVS needs conntrack for masquerading. Connections to a deleted real
- * server end at once and UDP clients get another one; clients with affinity leave a quiescent real server, too. The node
- * forwards packets. `strictArp` is ipvs.strictARP. IPv6 forwarding is never set, because that would switch off router
+ * The settings of ipvs mode (kube-proxy's NewProxier). IPVS needs conntrack for masquerading.
+ * Connections to a deleted real server end at once and UDP clients get another one; clients with
+ * affinity leave a quiescent real server, too. The node forwards packets. `strictArp` is
+ * ipvs.strictARP. IPv6 forwarding is never set, because that would switch off router
  * advertisements.
- * @param release as uname -r prints it. Kernels from 4.1 on and before 5.9 delay a connection that reuses a port by a second
+ * @param release as uname -r prints it. Kernels from 4.1 on and before 5.9 delay a connection that
+ * reuses a port by a second
  *   unless conn_reuse_mode is 0 (k/k#93297); the kernel offers no other way to find out
  */
 export function ipvsSysctls(strictArp: boolean, release: string): readonly KernelSetting[] {
@@ -79,7 +85,10 @@ export function ipvsSysctls(strictArp: boolean, release: string): readonly Kerne
   ]
 }
 
-/** The settings of iptables mode. Node ports answer at 127.0.0.0/8 only if packets from there may leave the loopback device. */
+/**
+ * The settings of iptables mode. Node ports answer at 127.0.0.0/8 only if packets from there may
+ * leave the loopback device.
+ */
 export function iptablesSysctls(localhostNodePorts: boolean): readonly KernelSetting[] {
   return localhostNodePorts ? [sysctl('net/ipv4/conf/all/route_localnet', 1)] : []
 }

@@ -1,5 +1,6 @@
 /**
- * The tables of iptables-legacy that this network namespace has, read without its programs, which would create each table that they list.
+ * The tables of iptables-legacy that this network namespace has, read without its programs, which
+ * would create each table that they list.
  * @impure
  */
 import { existsSync, readFileSync } from 'node:fs'
@@ -7,7 +8,10 @@ import type { IpFamily, UnusableFamilies } from '../values/protocol.ts'
 
 export interface LegacyOptions {
   readonly families: readonly IpFamily[]
-  /** Loads a module that iptables-legacy would load, to find out if the kernel has it; absent: no module may be loaded. */
+  /**
+   * Loads a module that iptables-legacy would load, to find out if the kernel has it; absent: no
+   * module may be loaded.
+   */
   readonly loadModule?: (name: string) => void
   /** Default '/proc/net'. */
   readonly procNet?: string

@@ -1,6 +1,7 @@
 /**
- * Who listens at a TCP port of this network namespace, from /proc/net/tcp and tcp6: listeners are their first lines. Any user may listen at
- * a port above 1023, so what answers there is as trustworthy as its user.
+ * Who listens at a TCP port of this network namespace, from /proc/net/tcp and tcp6: listeners are
+ * their first lines. Any user may listen at a port above 1023, so what answers there is as
+ * trustworthy as its user.
  * @impure
  */
 import { open } from 'node:fs/promises'
@@ -13,8 +14,8 @@ const LISTEN = '0A'
 const MAX_BYTES = 1 << 20
 
 /**
- * The user that listens at this address and port: of several listeners that of the address itself, then that of all addresses.
- * undefined: nobody does, or it cannot be known.
+ * The user that listens at this address and port: of several listeners that of the address itself,
+ * then that of all addresses. undefined: nobody does, or it cannot be known.
  * @param proc put before the path, for tests
  */
 export async function listenerUser(host: string, port: number, proc = '/proc'): Promise<number | undefined> {

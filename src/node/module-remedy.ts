@@ -1,6 +1,6 @@
 /**
- * How an operator gets a kernel module onto this node: the command, the file that loads it at every boot, and the package that has
- * it, for the family of the distribution in os-release(5).
+ * How an operator gets a kernel module onto this node: the command, the file that loads it at every
+ * boot, and the package that has it, for the family of the distribution in os-release(5).
  */
 
 export const DISTRIBUTIONS = ['Debian', 'Ubuntu', 'RHEL', 'RHEL 10', 'SUSE', 'Talos'] as const
@@ -24,8 +24,9 @@ const BY_ID: Readonly<Record<string, Distribution>> = {
 }
 
 /**
- * The package with the netfilter modules of a running kernel. RHEL moved some of them to kernel-modules-extra, and RHEL 10 all modules of
- * ipset and xtables; none of its cloud images has that package, and a repository has it for the newest kernels only.
+ * The package with the netfilter modules of a running kernel. RHEL moved some of them to
+ * kernel-modules-extra, and RHEL 10 all modules of ipset and xtables; none of its cloud images has
+ * that package, and a repository has it for the newest kernels only.
  */
 const PACKAGES: Readonly<Record<Exclude<Distribution, 'Talos'>, (release: string) => string>> = {
   Debian: (release) => `linux-image-${release}`,
@@ -40,7 +41,8 @@ const PACKAGES: Readonly<Record<Exclude<Distribution, 'Talos'>, (release: string
 export const MODULES_FILE = '/etc/modules-load.d/kube-ipvs.conf'
 
 /**
- * The distribution, by the running kernel where its name has it, which also tells in a Pod; all families when nothing known is named.
+ * The distribution, by the running kernel where its name has it, which also tells in a Pod; all
+ * families when nothing known is named.
  * @param osRelease text of os-release(5) @param release of the kernel
  */
 export function distributionsOf(osRelease: string, release = ''): readonly Distribution[] {

@@ -1,6 +1,7 @@
 /**
- * What each mode needs from the kernel, as data: each need with its module and the effect if it is missing. Tests compare the
- * matches, targets and set types with those that the rules and the catalogue use.
+ * What each mode needs from the kernel, as data: each need with its module and the effect if it is
+ * missing. Tests compare the matches, targets and set types with those that the rules and the
+ * catalogue use.
  */
 import type { ProxyMode } from '../config/types.ts'
 import { CATALOGUE, type SetType } from '../ipset/catalogue.ts'
@@ -228,7 +229,10 @@ function extensionsOfIpvs(families: readonly IpFamily[]): Need[] {
   ]
 }
 
-/** Every rule is written in one restore, so that one missing extension keeps all rules of a table from being written. */
+/**
+ * Every rule is written in one restore, so that one missing extension keeps all rules of a table
+ * from being written.
+ */
 function extensionsOfIptables(families: readonly IpFamily[]): Need[] {
   const need = extensionNeed(families)
   const nothing = 'no rules can be written, and iptables mode has nothing else: no Service is served'

@@ -1,6 +1,7 @@
 /**
- * Other service proxies that run on this node, found by the names of processes in /proc. Of two proxies each undoes what the other
- * writes. Names are those that the processes chose, so they are only a hint for a person.
+ * Other service proxies that run on this node, found by the names of processes in /proc. Of two
+ * proxies each undoes what the other writes. Names are those that the processes chose, so they are
+ * only a hint for a person.
  * @impure
  */
 import { closeSync, constants, openSync, readdirSync, readlinkSync, readSync } from 'node:fs'
@@ -20,7 +21,10 @@ export interface OtherProxies {
 }
 
 export interface FindOptions {
-  /** Processes that are reported whatever their name is, because a netlink socket with their number changed our items. */
+  /**
+   * Processes that are reported whatever their name is, because a netlink socket with their number
+   * changed our items.
+   */
   readonly writers?: readonly number[]
   /** Default '/proc'. */
   readonly proc?: string
@@ -30,7 +34,10 @@ export interface FindOptions {
 
 /** kube-proxy runs inside of `k3s` and `kubelite` (MicroK8s). */
 const NAMES = new Set(['kube-proxy', 'kube-router', 'kube-ipvs', 'kubelite', 'k3s', 'k3s-server', 'k3s-agent'])
-/** Names of a Node.js process. Only of these the command line is read: reading it waits for a process that hangs in the kernel. */
+/**
+ * Names of a Node.js process. Only of these the command line is read: reading it waits for a
+ * process that hangs in the kernel.
+ */
 const NODE = new Set(['node', 'MainThread'])
 const OURS = /(^|\/)kube-ipvs(\.mjs)?(\/|$)/
 /** The kernel's default limit is 32,768 processes. */
@@ -40,8 +47,9 @@ const MAX_FOUND = 10
 const HOST_PIDS = 'pid:[4026531836]'
 
 /**
- * The other proxies in our network namespace. Never rejects: what cannot be read is left out. Names are read synchronously, because a way
- * through the thread pool for each process takes many times as long as the kernel.
+ * The other proxies in our network namespace. Never rejects: what cannot be read is left out. Names
+ * are read synchronously, because a way through the thread pool for each process takes many times
+ * as long as the kernel.
  */
 export async function findOtherProxies(options: FindOptions = {}): Promise<OtherProxies> {
   const { proc = '/proc', own = [process.pid, process.ppid], writers = [] } = options
@@ -74,7 +82,10 @@ function processesOf(proc: string): readonly number[] {
 /** Commands of this program that write nothing to the kernel for long, but may run for long. */
 const COMMANDS = new Set(['status', 'diff', 'doctor', 'explain', 'top', 'drain', 'completion'])
 
-/** Whether a Node.js process is this program as a daemon: the first argument that is no option is the file that it runs. */
+/**
+ * Whether a Node.js process is this program as a daemon: the first argument that is no option is
+ * the file that it runs.
+ */
 async function isDaemon(folder: string): Promise<boolean> {
   const [, ...args] = (await readCommandLine(folder)).split('\0')
   const [script = '', ...words] = args.filter((arg) => !arg.startsWith('-'))
@@ -105,7 +116,10 @@ function linkText(link: string): string | undefined {
   }
 }
 
-/** Neither of these files may be a symbolic link: in a test folder, or below a mount that somebody else made, it could lead anywhere. */
+/**
+ * Neither of these files may be a symbolic link: in a test folder, or below a mount that somebody
+ * else made, it could lead anywhere.
+ */
 const READ = constants.O_RDONLY | constants.O_NOFOLLOW
 
 /** Bytes of a file that are read. */
@@ -125,7 +139,10 @@ function readName(folder: string): string | undefined {
   }
 }
 
-/** The first 4 KiB; '' when it cannot be read. In the thread pool, because the kernel may let this wait for the process. */
+/**
+ * The first 4 KiB; '' when it cannot be read. In the thread pool, because the kernel may let this
+ * wait for the process.
+ */
 async function readCommandLine(folder: string): Promise<string> {
   try {
     const handle = await open(`${folder}/cmdline`, READ)

@@ -1,6 +1,7 @@
 /**
- * Runs programs of the host without a shell, with text as input and output, and kills them at a deadline. A process that hangs
- * in the kernel does not die, so the caller's wait ends with the deadline, not with the process.
+ * Runs programs of the host without a shell, with text as input and output, and kills them at a
+ * deadline. A process that hangs in the kernel does not die, so the caller's wait ends with the
+ * deadline, not with the process.
  * @impure
  */
 import { type ChildProcess, spawn } from 'node:child_process'
@@ -50,8 +51,9 @@ export function searchPath(path: string | undefined): readonly string[] {
 }
 
 /**
- * Absolute path of the first executable file with that name; undefined if no folder has one. Synchronous: a start looks for a dozen
- * programs in several folders each, and a look takes microseconds, while each way through the thread pool wakes two threads.
+ * Absolute path of the first executable file with that name; undefined if no folder has one.
+ * Synchronous: a start looks for a dozen programs in several folders each, and a look takes
+ * microseconds, while each way through the thread pool wakes two threads.
  */
 export function findProgram(name: string, folders: readonly string[]): string | undefined {
   return folders.map((folder) => `${folder}/${name}`).find(isExecutable)
@@ -68,9 +70,9 @@ function isExecutable(file: string): boolean {
 }
 
 /**
- * Runs a program to its end. Rejects with CodedError `program-missing` or `program-failed` (cannot be started),
- * `program-timeout` (deadline), `program-output` (too much output), or with the reason of the abort. A non-zero exit code is a
- * result, not an error.
+ * Runs a program to its end. Rejects with CodedError `program-missing` or `program-failed` (cannot
+ * be started), `program-timeout` (deadline), `program-output` (too much output), or with the reason
+ * of the abort. A non-zero exit code is a result, not an error.
  */
 export function runProgram(call: ProgramCall): Promise<ProgramResult> {
   const { program, args, signal } = call
@@ -96,7 +98,8 @@ export function runProgram(call: ProgramCall): Promise<ProgramResult> {
       isStopped = true
       kill()
       for (const stream of [child.stdin, child.stdout, child.stderr]) stream.destroy()
-      // A process that is still in a system call may change the kernel after whoever began it has gone on, and what is read then is wrong.
+      // A process that is still in a system call may change the kernel after whoever began it has
+      // gone on, and what is read then is wrong.
       const end = (): void => {
         clearTimeout(dying)
         // If the process does not die, it may not keep the event loop alive.
@@ -141,7 +144,10 @@ export function runProgram(call: ProgramCall): Promise<ProgramResult> {
   })
 }
 
-/** Without free file descriptors (EMFILE, ENFILE) Node creates no pipes, although its types say so, and emits `error` later. */
+/**
+ * Without free file descriptors (EMFILE, ENFILE) Node creates no pipes, although its types say so,
+ * and emits `error` later.
+ */
 function hasPipes(child: { readonly stdin: unknown }): boolean {
   return child.stdin !== undefined
 }

@@ -1,7 +1,7 @@
 /**
- * The check at the start: what the mode needs and the kernel or the node lacks, with the module to load and the effect.
- * The check must not change the node, so each question to the kernel must be one that creates nothing. What the check cannot
- * find out is never reported as missing.
+ * The check at the start: what the mode needs and the kernel or the node lacks, with the module to
+ * load and the effect. The check must not change the node, so each question to the kernel must be
+ * one that creates nothing. What the check cannot find out is never reported as missing.
  * @impure
  */
 import { accessSync, constants, readFileSync } from 'node:fs'
@@ -29,8 +29,9 @@ export interface StartCheck {
 }
 
 /**
- * Asks the kernel one question. Resolves to undefined if the answer is not conclusive, and rejects if the question cannot be
- * asked, for example without permission. A question may cause the kernel to load a module, but must create nothing.
+ * Asks the kernel one question. Resolves to undefined if the answer is not conclusive, and rejects
+ * if the question cannot be asked, for example without permission. A question may cause the kernel
+ * to load a module, but must create nothing.
  */
 export type Ask = (question: Question) => Promise<boolean | undefined>
 

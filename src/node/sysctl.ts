@@ -1,7 +1,7 @@
 /**
- * Writes settings of the kernel (kernel-settings.ts) and of this process below /proc and /sys. A setting that is missing or
- * read-only is reported and never fatal. Settings are written once, at the start: what an administrator changes later stays, as
- * with kube-proxy.
+ * Writes settings of the kernel (kernel-settings.ts) and of this process below /proc and /sys. A
+ * setting that is missing or read-only is reported and never fatal. Settings are written once, at
+ * the start: what an administrator changes later stays, as with kube-proxy.
  * @impure
  */
 import { closeSync, constants, openSync, readFileSync, writeFileSync } from 'node:fs'
@@ -12,8 +12,8 @@ import type { KernelSetting } from './kernel-settings.ts'
 export type SettingListener = (setting: KernelSetting, before: number | undefined) => void
 
 /**
- * Writes the settings that differ, and those that cannot be read, in order. Returns one problem for each setting that could not be
- * written.
+ * Writes the settings that differ, and those that cannot be read, in order. Returns one problem for
+ * each setting that could not be written.
  * @param root put before each path, for tests
  */
 export function applySysctls(
@@ -78,8 +78,9 @@ function reasonOf(error: unknown): string {
 }
 
 /**
- * Sets how soon the kernel kills this process when memory runs out, from -1000 (never) to 1000 (oomScoreAdj of the
- * configuration). Lowering it needs CAP_SYS_RESOURCE; throws the kernel's error without it.
+ * Sets how soon the kernel kills this process when memory runs out, from -1000 (never) to 1000
+ * (oomScoreAdj of the configuration). Lowering it needs CAP_SYS_RESOURCE; throws the kernel's error
+ * without it.
  */
 export function setOomScore(score: number): void {
   writeFileSync('/proc/self/oom_score_adj', String(score))

@@ -1,6 +1,7 @@
 /**
- * /statusz and /flagz of the metrics port: name, version, start time and flags of the program, as text for users or as objects
- * of config.k8s.io for programs. Plain `application/json` is refused, as in kube-proxy: a client has to name a version.
+ * /statusz and /flagz of the metrics port: name, version, start time and flags of the program, as
+ * text for users or as objects of config.k8s.io for programs. Plain `application/json` is refused,
+ * as in kube-proxy: a client has to name a version.
  */
 import type { HttpAnswer, HttpHeader } from './http-answer.ts'
 

@@ -1,6 +1,6 @@
 /**
- * Answers of the metrics port below /debug: profiles, and the verbosity of the log. They slow the process down or change it, so
- * they exist only with enableProfiling.
+ * Answers of the metrics port below /debug: profiles, and the verbosity of the log. They slow the
+ * process down or change it, so they exist only with enableProfiling.
  * @impure
  */
 import { promisify } from 'node:util'

@@ -1,7 +1,8 @@
 /**
- * Answers of the health port and of the health check ports of Services, byte for byte those of kube-proxy, because kubelet and
- * load balancers of clouds parse them. /healthz says whether the node should get traffic, /livez whether this program works.
- * /livez ignores the Node: otherwise kubelet would restart the proxy of every node that is about to be removed.
+ * Answers of the health port and of the health check ports of Services, byte for byte those of
+ * kube-proxy, because kubelet and load balancers of clouds parse them. /healthz says whether the
+ * node should get traffic, /livez whether this program works. /livez ignores the Node: otherwise
+ * kubelet would restart the proxy of every node that is about to be removed.
  */
 import type { IpFamily } from '../values/protocol.ts'
 import { cleanPath, type HttpAnswer, jsonAnswer, NOT_FOUND, redirectAnswer } from './http-answer.ts'
@@ -57,7 +58,10 @@ export interface HealthPort {
   readonly onAnswer?: (path: HealthPath, status: number) => void
 }
 
-/** The method does not matter. A path with `//` or dots is redirected to its short form, as in Go; other paths are 404. */
+/**
+ * The method does not matter. A path with `//` or dots is redirected to its short form, as in Go;
+ * other paths are 404.
+ */
 export function answerHealth(port: HealthPort, method: string, path: string, query: string): HttpAnswer {
   const short = cleanPath(path)
   if (path !== '' && short !== path)
@@ -69,8 +73,9 @@ export function answerHealth(port: HealthPort, method: string, path: string, que
 }
 
 /**
- * The answer of the health check port of a Service: 200 if the Service has a ready endpoint on this node and the proxy is
- * healthy, otherwise 503, for every path and method. Load balancers may distribute connections by the weight in the header.
+ * The answer of the health check port of a Service: 200 if the Service has a ready endpoint on this
+ * node and the proxy is healthy, otherwise 503, for every path and method. Load balancers may
+ * distribute connections by the weight in the header.
  */
 export function formatHealthCheck(check: HealthCheck, proxyHealthy: boolean): HttpAnswer {
   const { namespace, name, localEndpoints } = check

@@ -1,7 +1,8 @@
 /**
- * The health check ports of Services with external policy Local, where load balancers find out which nodes have endpoints. A
- * port that another program occupies is retried and does not affect the others. A port is closed as soon as no Service wants
- * it, so that load balancers stop sending traffic.
+ * The health check ports of Services with external policy Local, where load balancers find out
+ * which nodes have endpoints. A port that another program occupies is retried and does not affect
+ * the others. A port is closed as soon as no Service wants it, so that load balancers stop sending
+ * traffic.
  * @impure
  */
 import { getSystemErrorMessage } from 'node:util'
@@ -19,8 +20,8 @@ export interface HealthChecksListener {
   /** Whether the proxy itself is healthy, as /livez reports; called for each request. If not, every check fails. */
   readonly isProxyHealthy: () => boolean
   /**
-   * Called once when a socket (`0.0.0.0:32001`) cannot be opened, and with undefined once it is open or not wanted any more.
-   * Attempts continue in between.
+   * Called once when a socket (`0.0.0.0:32001`) cannot be opened, and with undefined once it is
+   * open or not wanted any more. Attempts continue in between.
    */
   readonly onProblem: (socket: string, problem: Problem | undefined) => void
   /** Called for each failed attempt, with the message of the problem. */
@@ -36,8 +37,8 @@ export interface HealthChecksOptions extends HealthChecksListener {
 export type ListenAddresses = Readonly<Record<IpFamily, readonly string[]>>
 
 /**
- * IPv6 duplicate address detection prevents listening on a new address for a second or two, so a missing address is reported
- * only from this attempt on.
+ * IPv6 duplicate address detection prevents listening on a new address for a second or two, so a
+ * missing address is reported only from this attempt on.
  */
 const ADDRESS_ATTEMPTS = 4
 /** kube-proxy retries at each periodic sync, by default every 30 s. */
@@ -57,8 +58,8 @@ export class HealthChecks {
   }
 
   /**
-   * Another proxy of this process takes the place of the one before, and these are all the checks that it wants. Sockets that both want
-   * stay open with their connections.
+   * Another proxy of this process takes the place of the one before, and these are all the checks
+   * that it wants. Sockets that both want stay open with their connections.
    */
   takeOver(
     listener: HealthChecksListener,

@@ -1,6 +1,6 @@
 /**
- * HTTP answers as values, in the form of Go's net/http, on which probes, scrapers and scripts for kube-proxy rely. The order of
- * headers and the line ends of bodies are compared with recordings.
+ * HTTP answers as values, in the form of Go's net/http, on which probes, scrapers and scripts for
+ * kube-proxy rely. The order of headers and the line ends of bodies are compared with recordings.
  */
 
 /** One HTTP answer. */

@@ -1,7 +1,8 @@
 /**
- * The open connections of a listener, and which one is closed when there are too many. Any client that reaches the node can
- * open connections and leave them idle. A probe must still get one, and must not lose it to the connections that follow.
- * Therefore the client with the most connections loses the one that has been idle for longest.
+ * The open connections of a listener, and which one is closed when there are too many. Any client
+ * that reaches the node can open connections and leave them idle. A probe must still get one, and
+ * must not lose it to the connections that follow. Therefore the client with the most connections
+ * loses the one that has been idle for longest.
  */
 import type { Socket } from 'node:net'
 import { parseAddress, writeAddress } from '../values/address.ts'
@@ -51,7 +52,10 @@ export class HttpConnections<S extends RemoteSocket = Socket> {
     socket.once('close', () => this.#remove(socket))
   }
 
-  /** Counts a request. Returns false if the connection is closed, or has too many unanswered requests and is closed now. */
+  /**
+   * Counts a request. Returns false if the connection is closed, or has too many unanswered
+   * requests and is closed now.
+   */
   beginRequest(socket: S): boolean {
     const connection = this.#open.get(socket)
     if (connection === undefined) return false
@@ -102,7 +106,10 @@ export class HttpConnections<S extends RemoteSocket = Socket> {
 
 const bytes = new Uint8Array(16)
 
-/** The client of an address: the IPv4 address, or the first 64 bits of IPv6, which one machine usually has to itself. */
+/**
+ * The client of an address: the IPv4 address, or the first 64 bits of IPv6, which one machine
+ * usually has to itself.
+ */
 function clientOf(remoteAddress: string | undefined): string {
   const [text = ''] = (remoteAddress ?? '').split('%')
   const address = parseAddress(text.replace(/^::ffff:(?=\d+\.)/, ''))

@@ -1,7 +1,9 @@
 /**
- * One listening socket; every port of the program and its local socket use this class. It bounds headers, bodies, times and connections, because
- * any client that reaches the node can connect, and retries while another program occupies the port. Written on node:http, whose
- * strict parser and limits it uses. No web framework, because every answer must have exactly the headers that Go sends.
+ * One listening socket; every port of the program and its local socket use this class. It bounds
+ * headers, bodies, times and connections, because any client that reaches the node can connect, and
+ * retries while another program occupies the port. Written on node:http, whose strict parser and
+ * limits it uses. No web framework, because every answer must have exactly the headers that Go
+ * sends.
  * @impure
  */
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
@@ -19,7 +21,10 @@ export type HttpPlace =
       readonly bothFamilies?: boolean
     }
   | {
-      /** Of a Unix socket that only this user may use. No file may be there; the listener removes the socket when it closes. */
+      /**
+       * Of a Unix socket that only this user may use. No file may be there; the listener removes
+       * the socket when it closes.
+       */
       readonly path: string
     }
 
@@ -95,8 +100,8 @@ export class HttpListener {
     )
     this.#server.timeout = limits.silenceMs
     this.#server.on('connection', (socket) => connections.add(socket))
-    // A client that sends `Expect: 100-continue` is answered without its body. The connection is closed, so that a body that it
-    // sends anyway is not taken for a request.
+    // A client that sends `Expect: 100-continue` is answered without its body. The connection is
+    // closed, so that a body that it sends anyway is not taken for a request.
     this.#server.on('checkContinue', (request: IncomingMessage, response: ServerResponse) => {
       response.shouldKeepAlive = false
       onRequest(request, response)

@@ -1,7 +1,7 @@
 /**
- * Finds the place in our sources that logs a line, as klog prints it, and the verbosity that `--vmodule` gives that file. In a
- * bundle the file `NAME.lines`, which `dev/bundle.ts` writes next to each file, maps lines back to the sources; without it the
- * place in the bundle is printed.
+ * Finds the place in our sources that logs a line, as klog prints it, and the verbosity that
+ * `--vmodule` gives that file. In a bundle the file `NAME.lines`, which `dev/bundle.ts` writes next
+ * to each file, maps lines back to the sources; without it the place in the bundle is printed.
  * @impure
  */
 import { readFileSync } from 'node:fs'

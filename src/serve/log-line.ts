@@ -1,7 +1,7 @@
 /**
- * Formats one log line in klog's text form or as JSON, and removes secrets from it. Pure: time and process id are arguments. Log
- * collectors parse klog's header by position, so its widths are fixed. Names that users choose must not break a line or send
- * control characters to a terminal.
+ * Formats one log line in klog's text form or as JSON, and removes secrets from it. Pure: time and
+ * process id are arguments. Log collectors parse klog's header by position, so its widths are
+ * fixed. Names that users choose must not break a line or send control characters to a terminal.
  */
 import { type LogFields, ObjectName } from '../values/log.ts'
 import { printable, printableJson, quote } from '../values/quote.ts'
@@ -24,7 +24,10 @@ export interface LogLine {
 
 const LETTER: Readonly<Record<LogLevel, string>> = { info: 'I', warn: 'W', error: 'E' }
 
-/** `I1120 09:16:25.862123   19023 table.ts:45] "Adding virtual server" address="10.96.0.1"`, in local time like klog. */
+/**
+ * `I1120 09:16:25.862123 19023 table.ts:45] "Adding virtual server" address="10.96.0.1"`, in local
+ * time like klog.
+ */
 export function formatText(line: LogLine, processId: number): string {
   const { level, caller, message, unstructured = false, fields, atMs } = line
   const time = new Date(atMs)
@@ -39,8 +42,9 @@ export function formatText(line: LogLine, processId: number): string {
 }
 
 /**
- * `{"ts":1700000000000.5,"caller":"ipvs/table.ts:45","msg":"…","v":0,…}`. As in kube-proxy, only info lines have `v`, and errors
- * have no level. kube-proxy has no warnings; ours are info lines with a `severity`.
+ * `{"ts":1700000000000.5,"caller":"ipvs/table.ts:45","msg":"…","v":0,…}`. As in kube-proxy, only
+ * info lines have `v`, and errors have no level. kube-proxy has no warnings; ours are info lines
+ * with a `severity`.
  */
 export function formatJson({ level, verbosity, caller, message, fields, atMs }: LogLine): string {
   const values: Record<string, unknown> = { ts: atMs, caller, msg: message }
@@ -111,8 +115,8 @@ const SECRETS: readonly (readonly [pattern: RegExp, replacement: string])[] = [
 ]
 
 /**
- * Replaces everything in a line that looks like a credential. This is only the last guard: code that logs must not pass tokens
- * and keys in the first place.
+ * Replaces everything in a line that looks like a credential. This is only the last guard: code
+ * that logs must not pass tokens and keys in the first place.
  */
 export function withoutSecrets(line: string): string {
   if (!SUSPECT.test(line)) return line

@@ -1,6 +1,7 @@
 /**
- * Limits a line that repeats, so that it does not fill the disk: some lines a minute pass, the others are counted and reported
- * as one summary. Memory is bounded by `capacity`; a kind of line that was dropped to make room passes again.
+ * Limits a line that repeats, so that it does not fill the disk: some lines a minute pass, the
+ * others are counted and reported as one summary. Memory is bounded by `capacity`; a kind of line
+ * that was dropped to make room passes again.
  */
 
 export interface RepeatLimits {

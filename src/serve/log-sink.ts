@@ -1,6 +1,7 @@
 /**
- * Writes log lines to a file descriptor, synchronously, so that no line is lost when the process exits. A reader that stalls
- * must not stall the proxy: after a short wait lines are dropped and counted.
+ * Writes log lines to a file descriptor, synchronously, so that no line is lost when the process
+ * exits. A reader that stalls must not stall the proxy: after a short wait lines are dropped and
+ * counted.
  * @impure
  */
 import { writeSync } from 'node:fs'
@@ -28,7 +29,10 @@ const STALL_MS = 40
 const FLUSH_MS = 200
 const STEP_MS = 2
 
-/** Creates a sink on an open descriptor; 2 is standard error. It never throws, because the error could not be logged. */
+/**
+ * Creates a sink on an open descriptor; 2 is standard error. It never throws, because the error
+ * could not be logged.
+ */
 export function createLogSink(descriptor: number, options: SinkOptions = {}): LogSink {
   const { stallMs = STALL_MS, write = writeSync, sleep = sleepSync } = options
   let dropped = 0

@@ -1,8 +1,9 @@
 /**
- * The program's log. winston, the project's logging library, passes each line from the log's methods to a transport of ours. What
- * klog has and winston lacks is ours: verbosity and place of the call (log-caller), format (log-line), suppression of repeated
- * lines (log-repeats), and a write that is finished before the call returns (log-sink), since winston's own transports lose lines
- * at process.exit.
+ * The program's log. winston, the project's logging library, passes each line from the log's
+ * methods to a transport of ours. What klog has and winston lacks is ours: verbosity and place of
+ * the call (log-caller), format (log-line), suppression of repeated lines (log-repeats), and a
+ * write that is finished before the call returns (log-sink), since winston's own transports lose
+ * lines at process.exit.
  * @impure
  */
 import type { Logger } from 'winston'
@@ -49,8 +50,8 @@ interface Entry {
 type TransportClass = new (options: { log(entry: Entry, next: () => void): void }) => Logger['transports'][number]
 
 /**
- * Opens the log. winston is loaded here (45 ms and 12 MiB from node_modules) and not before, so that commands without a log do
- * not pay for it.
+ * Opens the log. winston is loaded here (45 ms and 12 MiB from node_modules) and not before, so
+ * that commands without a log do not pay for it.
  */
 export async function openLog(options: LogOptions): Promise<ProcessLog> {
   const { default: winston } = await import('winston')
@@ -89,7 +90,8 @@ export async function openLog(options: LogOptions): Promise<ProcessLog> {
     for (const { key, suppressed, windowMs } of repeats.due(dueMs)) {
       const [caller = '', line = ''] = key.split('\0')
       const fields = { from: caller, line, times: suppressed, withinMs: windowMs }
-      // A node with many changes repeats lines of -v=2, and nothing is wrong with it; what passed has the line's own level.
+      // A node with many changes repeats lines of -v=2, and nothing is wrong with it; what passed
+      // has the line's own level.
       own.write('info', 'Suppressed repeated line', fields, atMs)
     }
     const dropped = sink.takeDropped()

@@ -1,6 +1,7 @@
 /**
- * Answers of the metrics port: /metrics and the other pages of kube-proxy. Paths are compared exactly (`/metrics/` is 404) and
- * the method does not matter, as in kube-proxy. Simultaneous scrapes share one page.
+ * Answers of the metrics port: /metrics and the other pages of kube-proxy. Paths are compared
+ * exactly (`/metrics/` is 404) and the method does not matter, as in kube-proxy. Simultaneous
+ * scrapes share one page.
  * @impure
  */
 import { promisify } from 'node:util'

@@ -1,7 +1,8 @@
 /**
- * Encodes profiles of V8 as profile.proto of google/pprof, which `go tool pprof`, Pyroscope and Parca read: ids start at 1, and
- * string 0 is empty. Hand-written instead of the package pprof-format, which would replace about 100 of these lines: not worth a
- * dependency for a debug page that is rarely used.
+ * Encodes profiles of V8 as profile.proto of google/pprof, which `go tool pprof`, Pyroscope and
+ * Parca read: ids start at 1, and string 0 is empty. Hand-written instead of the package
+ * pprof-format, which would replace about 100 of these lines: not worth a dependency for a debug
+ * page that is rarely used.
  */
 
 /** A function at a place in a file, as V8 names it (Runtime.CallFrame); lines begin with 0. */

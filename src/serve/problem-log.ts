@@ -1,6 +1,6 @@
 /**
- * Logs problems with objects: one line when a problem appears, and one when an object has no problem any more. It stores
- * only current problems, so its size does not grow with the cluster.
+ * Logs problems with objects: one line when a problem appears, and one when an object has no
+ * problem any more. It stores only current problems, so its size does not grow with the cluster.
  */
 import { formatProblem, type Problem } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'

@@ -1,6 +1,7 @@
 /**
- * CPU and heap profiles of this process, taken with V8's inspector while the process works. Taking a profile slows the process
- * down a little, so only one is taken at a time, and it ends when its client disconnects.
+ * CPU and heap profiles of this process, taken with V8's inspector while the process works. Taking
+ * a profile slows the process down a little, so only one is taken at a time, and it ends when its
+ * client disconnects.
  * @impure
  */
 import type { HeapProfiler, Profiler, Session } from 'node:inspector/promises'
@@ -20,7 +21,10 @@ export interface TakenProfile {
 
 let isTaking = false
 
-/** Takes one profile. An abort ends it early, with the samples so far. Rejects with `profile-busy` during another profile. */
+/**
+ * Takes one profile. An abort ends it early, with the samples so far. Rejects with `profile-busy`
+ * during another profile.
+ */
 export async function takeProfile(
   kind: 'profile' | 'heap',
   seconds: number,

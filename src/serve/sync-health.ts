@@ -1,7 +1,8 @@
 /**
- * Whether the proxy works, by IP family, for /healthz, /livez and the health checks of Services. A single failing item must not
- * make the node unhealthy, because a tenant could cause it. A table that cannot be read or written, a pass that does not end
- * and a list that does not arrive make it unhealthy once they last longer than the grace period.
+ * Whether the proxy works, by IP family, for /healthz, /livez and the health checks of Services. A
+ * single failing item must not make the node unhealthy, because a tenant could cause it. A table
+ * that cannot be read or written, a pass that does not end and a list that does not arrive make it
+ * unhealthy once they last longer than the grace period.
  */
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
 import type { FamilyHealth } from './health-answers.ts'
@@ -34,8 +35,8 @@ export class SyncHealth {
   }
 
   /**
-   * Begins a trouble, such as `pass` (it has not ended yet) or `table sets`, unless it has begun already. Without `families`
-   * it affects all of them.
+   * Begins a trouble, such as `pass` (it has not ended yet) or `table sets`, unless it has begun
+   * already. Without `families` it affects all of them.
    */
   begin(what: string, families?: readonly IpFamily[]): void {
     if (!this.#troubles.has(what)) this.#troubles.set(what, { sinceMs: this.#options.now(), families })

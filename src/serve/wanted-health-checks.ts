@@ -1,7 +1,7 @@
 /**
- * Which health check ports must be open and what they count, updated one frontend at a time. A Service owns its port as long
- * as it has any frontend of that IP family, so frontends are stored by key. If two Services claim one port, the older one owns
- * it, as with addresses.
+ * Which health check ports must be open and what they count, updated one frontend at a time. A
+ * Service owns its port as long as it has any frontend of that IP family, so frontends are stored
+ * by key. If two Services claim one port, the older one owns it, as with addresses.
  */
 import type { Frontend, FrontendKey } from '../service/frontends.ts'
 import { OwnedMap } from '../sync/owned-map.ts'

@@ -1,6 +1,7 @@
 /**
- * What a Service chooses for ipvs mode by annotations: their names, the allowed values, and the choices that follow. A value is
- * foreign text until it is an allowed one. A wrong one is a problem of the Service, and the default stays in force.
+ * What a Service chooses for ipvs mode by annotations: their names, the allowed values, and the
+ * choices that follow. A value is foreign text until it is an allowed one. A wrong one is a problem
+ * of the Service, and the default stays in force.
  */
 import { parseDuration } from '../values/duration.ts'
 import type { IpFamily } from '../values/protocol.ts'
@@ -72,8 +73,8 @@ export function annotationField(name: string): string {
 }
 
 /**
- * Reads `Service.annotations`. Equal texts give the same object, so that choices compare with `===`. A change of the object for an
- * equal text, after very many different ones, only costs work.
+ * Reads `Service.annotations`. Equal texts give the same object, so that choices compare with
+ * `===`. A change of the object for an equal text, after very many different ones, only costs work.
  */
 export class AnnotationReader {
   readonly #configuredScheduler: string

@@ -1,6 +1,6 @@
 /**
- * Turns one Service into its frontends on this node. The result depends only on the Service, its slices, the settings, and the fields
- * of NodeContext that `reads` names.
+ * Turns one Service into its frontends on this node. The result depends only on the Service, its
+ * slices, the settings, and the fields of NodeContext that `reads` names.
  */
 import { familyOf } from '../values/address.ts'
 import { type Cidr, parseCidrs } from '../values/cidr.ts'
@@ -25,8 +25,8 @@ import { firewallOf, sourceRangeProblems } from './source-ranges.ts'
 import { type AddressUse, permittedExternalIps, permittedVips } from './virtual-ips.ts'
 
 /**
- * Which frontends a node port has: one at each of NodeContext.nodePortAddresses, or a single one without an address. The latter is for
- * a mode in which one rule serves all addresses of the node.
+ * Which frontends a node port has: one at each of NodeContext.nodePortAddresses, or a single one
+ * without an address. The latter is for a mode in which one rule serves all addresses of the node.
  */
 export type NodePortFrontends = 'each-address' | 'every-address'
 
@@ -73,9 +73,10 @@ export interface Turn {
 const NO_LIMITS: Turn = { owner: '', budget: new Budget(), room: { allows: () => true } }
 
 /**
- * Makes the frontends of a Service one by one, in the order of FRONTEND_ROLES. Addresses that the cluster allocates precede those that
- * users may write, so that a Service beyond the limit keeps the former. `slices` are the Service's own, in any order. Yields undefined
- * where the slice of the budget is over. The first frontend that there is no room for, and all that follow, are left out.
+ * Makes the frontends of a Service one by one, in the order of FRONTEND_ROLES. Addresses that the
+ * cluster allocates precede those that users may write, so that a Service beyond the limit keeps
+ * the former. `slices` are the Service's own, in any order. Yields undefined where the slice of the
+ * budget is over. The first frontend that there is no room for, and all that follow, are left out.
  */
 export function* frontendsOf(
   service: Service,

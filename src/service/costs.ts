@@ -1,7 +1,7 @@
 /**
- * What a Service costs a node, counted in real servers, and what it may cost. A real server takes about 0.6 KiB
- * of the kernel's memory and 40 bytes for each processor, and up to 0.8 KiB of ours; a frontend without any 0.7 KiB and up to 4 KiB of ours, so it
- * counts as several real servers.
+ * What a Service costs a node, counted in real servers, and what it may cost. A real server takes
+ * about 0.6 KiB of the kernel's memory and 40 bytes for each processor, and up to 0.8 KiB of ours;
+ * a frontend without any 0.7 KiB and up to 4 KiB of ours, so it counts as several real servers.
  */
 import type { PortEndpoints, ServicePort } from './service-port.ts'
 import type { Frontend } from './frontends.ts'
@@ -24,7 +24,10 @@ export const LEAST_COST = 5
 
 /** What Services may cost. */
 export interface Room {
-  /** Whether a Service (`namespace/name`) may cost so much altogether, while it is computed. If so, it is counted from then on. */
+  /**
+   * Whether a Service (`namespace/name`) may cost so much altogether, while it is computed. If so,
+   * it is counted from then on.
+   */
   allows(owner: string, total: number): boolean
 }
 

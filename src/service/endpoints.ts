@@ -1,9 +1,10 @@
 /**
  * Which endpoints of a Service port this node uses, and why.
  *
- * Policy Cluster: the ready endpoints, narrowed by hints when every ready endpoint has hints and one names this node (or
- * else this node's zone). When none is ready: the endpoints that serve while they terminate, on any node.
- * Policy Local: the ready endpoints on this node. When there are none: those on this node that serve while they terminate.
+ * Policy Cluster: the ready endpoints, narrowed by hints when every ready endpoint has hints and
+ * one names this node (or else this node's zone). When none is ready: the endpoints that serve
+ * while they terminate, on any node. Policy Local: the ready endpoints on this node. When there are
+ * none: those on this node that serve while they terminate.
  */
 import { type NodePlace, READS_ZONE } from './node-context.ts'
 import type { SliceEndpoint, TrafficPolicy } from './objects.ts'
@@ -226,10 +227,11 @@ function selectNone(candidates: readonly Endpoint[]): Selection {
 }
 
 /**
- * Selects among the endpoints of one Service port and family for internal traffic (ClusterIP) and external traffic (external IPs,
- * load balancer VIPs, node ports). With internal policy Local and no endpoint on this node a ClusterIP has none, even when the
- * Service also has external addresses (kube-proxy in ipvs mode then uses all); external traffic with policy Local falls back to
- * all (kubernetes PR 97081).
+ * Selects among the endpoints of one Service port and family for internal traffic (ClusterIP) and
+ * external traffic (external IPs, load balancer VIPs, node ports). With internal policy Local and
+ * no endpoint on this node a ClusterIP has none, even when the Service also has external addresses
+ * (kube-proxy in ipvs mode then uses all); external traffic with policy Local falls back to all
+ * (kubernetes PR 97081).
  */
 export function selectEndpoints(
   internalPolicy: TrafficPolicy,

@@ -1,5 +1,6 @@
 /**
- * The places at which a Service has frontends: each of its addresses in each of its roles, for each port, and what a frontend is there.
+ * The places at which a Service has frontends: each of its addresses in each of its roles, for each
+ * port, and what a frontend is there.
  */
 import type { FamilyOfService, ServicePort } from './service-port.ts'
 import { type Frontend, FRONTEND_ROLES, frontendKey, type FrontendRole, nodePortKey } from './frontends.ts'
@@ -46,7 +47,10 @@ export interface FamilyParts extends FamilyOfService {
   readonly nodePortPlaces: readonly Frontend['address'][]
 }
 
-/** Whether the node port of a port is the port itself, so that one address may have the role of a node port in addition to others. */
+/**
+ * Whether the node port of a port is the port itself, so that one address may have the role of a
+ * node port in addition to others.
+ */
 function isBothPorts(spec: ServicePortSpec): boolean {
   return spec.nodePort === spec.port
 }
@@ -75,7 +79,10 @@ function* addressesOf(
   }
 }
 
-/** kube-proxy binds a cluster IP even when it is on another interface of the node, unlike the addresses of other roles. */
+/**
+ * kube-proxy binds a cluster IP even when it is on another interface of the node, unlike the
+ * addresses of other roles.
+ */
 const isBoundAlways = (bits: number): boolean => (bits & BIT.ClusterIP) !== 0
 
 const BIT: Readonly<Record<FrontendRole, number>> = { ClusterIP: 1, NodePort: 2, LoadBalancerVip: 4, ExternalIP: 8 }

@@ -1,6 +1,7 @@
 /**
- * What this node must answer for. A Service port has one frontend for each place at which clients connect to it: an address, port
- * and protocol, or a node port at every address of the node. `contribution.ts` makes the frontends.
+ * What this node must answer for. A Service port has one frontend for each place at which clients
+ * connect to it: an address, port and protocol, or a node port at every address of the node.
+ * `contribution.ts` makes the frontends.
  */
 import { familyOf, formatEndpoint, parseEndpoint } from '../values/address.ts'
 import { sameList } from '../values/lists.ts'
@@ -9,7 +10,10 @@ import type { Selection } from './endpoints.ts'
 import { sameServicePort, type ServicePort } from './service-port.ts'
 import type { Firewall } from './source-ranges.ts'
 
-/** `10.96.0.1:443/tcp`, IPv6 in brackets; `*:30080/tcp` and `[*]:30080/tcp` are node ports at every address of the node. */
+/**
+ * `10.96.0.1:443/tcp`, IPv6 in brackets; `*:30080/tcp` and `[*]:30080/tcp` are node ports at every
+ * address of the node.
+ */
 export type FrontendKey = string
 
 /** What an address can be to its Service, in the order in which a frontend names its roles. */
@@ -22,17 +26,24 @@ export interface Frontend {
   /** Shared by all frontends of the port. */
   readonly servicePort: ServicePort
   /**
-   * Everything the address is to the Service port, at least one role, in the order of FRONTEND_ROLES: an address that is in
-   * `status.loadBalancer.ingress` and in `spec.externalIPs` is both, as in kube-proxy.
+   * Everything the address is to the Service port, at least one role, in the order of
+   * FRONTEND_ROLES: an address that is in `status.loadBalancer.ingress` and in `spec.externalIPs`
+   * is both, as in kube-proxy.
    */
   readonly roles: readonly FrontendRole[]
   /** undefined: a node port that answers at every address of the node (NodePortFrontends 'every-address'). */
   readonly address: string | undefined
   /** The Service's port; the node port when the address is nothing but a node port's. */
   readonly port: number
-  /** Whether the address belongs on kube-ipvs0: not for a node port alone, and never an address that the node itself has. */
+  /**
+   * Whether the address belongs on kube-ipvs0: not for a node port alone, and never an address that
+   * the node itself has.
+   */
   readonly bind: boolean
-  /** Endpoints in use: `servicePort.internal` for frontends that are only a ClusterIP, `servicePort.external` for all others. */
+  /**
+   * Endpoints in use: `servicePort.internal` for frontends that are only a ClusterIP,
+   * `servicePort.external` for all others.
+   */
   readonly selection: Selection
   /** The sources that may connect; undefined: every source. Only a LoadBalancerVip has a firewall. */
   readonly firewall: Firewall | undefined
@@ -98,8 +109,9 @@ export function parseNodePortKey(key: FrontendKey): { readonly port: number; rea
 const RANK: Readonly<Record<FrontendRole, number>> = { ClusterIP: 0, NodePort: 0, LoadBalancerVip: 1, ExternalIP: 2 }
 
 /**
- * The rank of a frontend's claim on its key, from its best role; the lowest rank wins. The API server allots cluster IPs and node ports,
- * and each to one Service only; controllers write VIPs; every user who may write a Service can write external IPs.
+ * The rank of a frontend's claim on its key, from its best role; the lowest rank wins. The API
+ * server allots cluster IPs and node ports, and each to one Service only; controllers write VIPs;
+ * every user who may write a Service can write external IPs.
  */
 export function claimRank({ roles }: Frontend): number {
   let best = RANK.ExternalIP
@@ -108,14 +120,14 @@ export function claimRank({ roles }: Frontend): number {
 }
 
 /**
- * Whether two frontends of one key have the same effect on every table, health check and metric. Address, selection and firewall follow
- * from the fields that are compared.
+ * Whether two frontends of one key have the same effect on every table, health check and metric.
+ * Address, selection and firewall follow from the fields that are compared.
  */
 export type SameFrontend = (a: Frontend, b: Frontend) => boolean
 
 /**
- * Makes a SameFrontend that compares two ServicePorts once for all of their frontends that it is given one after another: a Service
- * may have thousands of them, and as many endpoints.
+ * Makes a SameFrontend that compares two ServicePorts once for all of their frontends that it is
+ * given one after another: a Service may have thousands of them, and as many endpoints.
  */
 export function frontendComparison(): SameFrontend {
   let one: ServicePort | undefined

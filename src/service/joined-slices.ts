@@ -1,7 +1,9 @@
 /**
- * The endpoints of the ports of one Service, joined from its slices by port name and protocol: a TCP port gets nothing from a UDP port of a
- * slice that has the same name. The result does not depend on the order in which slices arrived. A Service may have thousands of ports and
- * slices, so each slice is sorted once, ports with the same slices and numbers share one list, and all work is in portions.
+ * The endpoints of the ports of one Service, joined from its slices by port name and protocol: a
+ * TCP port gets nothing from a UDP port of a slice that has the same name. The result does not
+ * depend on the order in which slices arrived. A Service may have thousands of ports and slices, so
+ * each slice is sorted once, ports with the same slices and numbers share one list, and all work is
+ * in portions.
  */
 import { familyOf } from '../values/address.ts'
 import type { Budget, Work } from '../values/budget.ts'
@@ -85,8 +87,8 @@ export class JoinedSlices {
   }
 
   /**
-   * All endpoints of a port, used or not: each ip:port once, sorted by address text and port. An endpoint whose address is of another family
-   * than its slice does not count.
+   * All endpoints of a port, used or not: each ip:port once, sorted by address text and port. An
+   * endpoint whose address is of another family than its slice does not count.
    */
   *endpoints({ all }: PortSources, budget: Budget): Work<readonly Endpoint[]> {
     const lists: Endpoint[][] = []
@@ -113,8 +115,8 @@ export class JoinedSlices {
   }
 
   /**
-   * Without repeats: of neighbours with one ip:port, which are in the order of their slices, only the one that ranks first stays. Changes the
-   * list.
+   * Without repeats: of neighbours with one ip:port, which are in the order of their slices, only
+   * the one that ranks first stays. Changes the list.
    */
   #withoutRepeats(sorted: Endpoint[]): readonly Endpoint[] {
     let length = 0
@@ -129,9 +131,10 @@ export class JoinedSlices {
   }
 
   /**
-   * The number that a health check of this node reports: distinct addresses of ready endpoints on it, over all slices with ports
-   * (kube-proxy's LocalReadyEndpoints). An endpoint that terminates is not ready, so a node that only drains fails its check. An address
-   * that is ready while it terminates counts unless another slice knows it otherwise.
+   * The number that a health check of this node reports: distinct addresses of ready endpoints on
+   * it, over all slices with ports (kube-proxy's LocalReadyEndpoints). An endpoint that terminates
+   * is not ready, so a node that only drains fails its check. An address that is ready while it
+   * terminates counts unless another slice knows it otherwise.
    */
   *localReadyEndpoints(family: IpFamily, budget: Budget): Work<number> {
     const isReadyHere = (endpoint: SliceEndpoint): boolean =>
@@ -183,8 +186,9 @@ function portKey(family: IpFamily, protocol: Protocol, portName: string): string
 }
 
 /**
- * Which of two entries for one ip:port counts, lower first: one that does not terminate (as in kube-proxy), then one that is ready,
- * then one on this node. Of entries with the same rank the one in the slice with the first name counts.
+ * Which of two entries for one ip:port counts, lower first: one that does not terminate (as in
+ * kube-proxy), then one that is ready, then one on this node. Of entries with the same rank the one
+ * in the slice with the first name counts.
  */
 function rank(endpoint: SliceEndpoint, nodeName: string): number {
   return (endpoint.terminating ? 4 : 0) + (endpoint.ready ? 0 : 2) + (isLocalTo(endpoint, nodeName) ? 0 : 1)

@@ -1,6 +1,7 @@
 /**
- * Which addresses are the node's own, and at which of them node ports answer. Addresses on kube-ipvs0 belong to Services: if one
- * counted as the node's own, it would be removed from the device, or get node ports.
+ * Which addresses are the node's own, and at which of them node ports answer. Addresses on
+ * kube-ipvs0 belong to Services: if one counted as the node's own, it would be removed from the
+ * device, or get node ports.
  */
 import { familyOf, isLinkLocal, isLoopback } from '../values/address.ts'
 import { type Cidr, contains, parseCidr, parseCidrs } from '../values/cidr.ts'
@@ -10,8 +11,8 @@ import type { NodeIps } from './node-context.ts'
 import { ANY_ADDRESS, SERVICE_DEVICE } from '../values/well-known.ts'
 
 /**
- * Words that nodePortAddresses may contain besides CIDRs (kube-proxy 1.37). They mean: the node IPs of the Node object; 127.0.0.0/8 and
- * ::1/128; every address.
+ * Words that nodePortAddresses may contain besides CIDRs (kube-proxy 1.37). They mean: the node IPs
+ * of the Node object; 127.0.0.0/8 and ::1/128; every address.
  */
 export const NODE_PORT_WORDS: readonly string[] = ['primary', 'localhost', 'all']
 
@@ -26,7 +27,10 @@ export interface InterfaceAddress {
 export interface NodePortAddresses {
   readonly addresses: Readonly<Record<IpFamily, readonly string[]>>
   readonly problems: readonly Problem[]
-  /** Families in which `primary` alone is configured and the node IP is unknown: a problem only where a Service has a node port. */
+  /**
+   * Families in which `primary` alone is configured and the node IP is unknown: a problem only
+   * where a Service has a node port.
+   */
   readonly withoutPrimary: readonly IpFamily[]
 }
 
@@ -34,7 +38,10 @@ function isNodesOwn(address: string): boolean {
   return !isLoopback(address) && !(familyOf(address) === 'IPv6' && isLinkLocal(address))
 }
 
-/** The node's own addresses: those of all interfaces except kube-ipvs0, without loopback and IPv6 link-local addresses. */
+/**
+ * The node's own addresses: those of all interfaces except kube-ipvs0, without loopback and IPv6
+ * link-local addresses.
+ */
 export function localAddressesOf(addresses: Iterable<InterfaceAddress>): ReadonlySet<string> {
   const local = new Set<string>()
   for (const { interfaceName, address } of addresses) {
@@ -44,9 +51,10 @@ export function localAddressesOf(addresses: Iterable<InterfaceAddress>): Readonl
 }
 
 /**
- * The addresses at which node ports answer, sorted. `configured` is nodePortAddresses of KubeProxyConfiguration: CIDRs and
- * NODE_PORT_WORDS. A family without a CIDR of its own, or with one of length 0, matches all of the node's own addresses.
- * `primary` matches nothing in a family whose node IP is unknown (in kube-proxy without another CIDR of the family: all addresses).
+ * The addresses at which node ports answer, sorted. `configured` is nodePortAddresses of
+ * KubeProxyConfiguration: CIDRs and NODE_PORT_WORDS. A family without a CIDR of its own, or with
+ * one of length 0, matches all of the node's own addresses. `primary` matches nothing in a family
+ * whose node IP is unknown (in kube-proxy without another CIDR of the family: all addresses).
  * Loopback addresses never match.
  */
 export function nodePortAddressesOf(
@@ -81,9 +89,11 @@ export function nodePortAddressesOf(
 }
 
 /**
- * The addresses on which health check ports listen, sorted: the node's addresses inside nodePortAddresses, loopback included, or the
- * unspecified address of the family. When nothing matches it is only the node's IP, if it is known and on an interface: without an
- * answer a load balancer would take the whole node out (kube-proxy does not listen then), and the operator permitted no other address.
+ * The addresses on which health check ports listen, sorted: the node's addresses inside
+ * nodePortAddresses, loopback included, or the unspecified address of the family. When nothing
+ * matches it is only the node's IP, if it is known and on an interface: without an answer a load
+ * balancer would take the whole node out (kube-proxy does not listen then), and the operator
+ * permitted no other address.
  */
 export function healthCheckAddressesOf(
   configured: readonly string[],
@@ -106,8 +116,9 @@ export function healthCheckAddressesOf(
 }
 
 /**
- * Families whose ranges match no node port address, and in which the health check ports listen at most at loopback addresses. There kube-proxy
- * opens the ports to nobody else; where they listen at the node's IP all the same, they stay open. In a family without a range kube-proxy has all
+ * Families whose ranges match no node port address, and in which the health check ports listen at
+ * most at loopback addresses. There kube-proxy opens the ports to nobody else; where they listen at
+ * the node's IP all the same, they stay open. In a family without a range kube-proxy has all
  * addresses, so nothing is closed.
  */
 export function localHealthChecksOf(

@@ -1,6 +1,7 @@
 /**
- * What frontends depend on of this node: one small immutable value. Every field that a function of this folder reads must be in the
- * READS_* bits that the function returns, or a change of the field does not reach the kernel.
+ * What frontends depend on of this node: one small immutable value. Every field that a function of
+ * this folder reads must be in the READS_* bits that the function returns, or a change of the field
+ * does not reach the kernel.
  */
 import { sameList } from '../values/lists.ts'
 import { familyOf } from '../values/address.ts'
@@ -19,7 +20,10 @@ export interface NodePlace {
   readonly zone: string | undefined
   /** Labels of all Nodes; absent while they are not known, or no rule names a label. Compared with `===`. */
   readonly nodeLabels?: NodeLabels
-  /** Families in which clients of other hosts can reach no health check port (`localHealthChecksOf`); absent: none. With `nodePortAddresses`. */
+  /**
+   * Families in which clients of other hosts can reach no health check port
+   * (`localHealthChecksOf`); absent: none. With `nodePortAddresses`.
+   */
   readonly localHealthChecks?: readonly IpFamily[]
 }
 
@@ -30,7 +34,10 @@ export interface NodeContext extends NodePlace {
   readonly nodeIps: NodeIps
   /** All addresses of the Node object; absent: none are known. With `nodeIps` in READS_NODE_IPS. */
   readonly nodeAddresses?: readonly string[]
-  /** Addresses of the node's interfaces except kube-ipvs0, without loopback and IPv6 link-local ones. We never bind them. */
+  /**
+   * Addresses of the node's interfaces except kube-ipvs0, without loopback and IPv6 link-local
+   * ones. We never bind them.
+   */
   readonly localAddresses: ReadonlySet<string>
   /** Addresses at which node ports answer, sorted; empty when they answer nowhere. */
   readonly nodePortAddresses: Readonly<Record<IpFamily, readonly string[]>>
@@ -47,8 +54,9 @@ export const READS_NODE_LABELS = 32
 export const READS_ALL = 63
 
 /**
- * The node IP of each family: the first address of the family in Node.addresses (InternalIP before ExternalIP).
- * `bindAddress`, canonical, replaces the one of its family unless it is unspecified (0.0.0.0, ::) or ''.
+ * The node IP of each family: the first address of the family in Node.addresses (InternalIP before
+ * ExternalIP). `bindAddress`, canonical, replaces the one of its family unless it is unspecified
+ * (0.0.0.0, ::) or ''.
  */
 export function nodeIpsOf(node: Pick<Node, 'addresses'> | undefined, bindAddress: string): NodeIps {
   const ips: { [family in IpFamily]?: string } = {}

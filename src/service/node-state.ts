@@ -1,6 +1,7 @@
 /**
- * Builds the NodeContext from the Node object, the host's addresses and the configuration. After the Node was deleted the last known
- * one is used, as in kube-proxy, so that no node port is lost with it.
+ * Builds the NodeContext from the Node object, the host's addresses and the configuration. After
+ * the Node was deleted the last known one is used, as in kube-proxy, so that no node port is lost
+ * with it.
  */
 import type { Problem } from '../values/errors.ts'
 import {

@@ -1,6 +1,7 @@
 /**
- * The API server's objects as small immutable values, as `watch` parses them. Addresses are canonical text (lower case, shortest
- * IPv6 form), so they compare with `===` and serve as map keys. A field that is missing in the object has its Kubernetes default here.
+ * The API server's objects as small immutable values, as `watch` parses them. Addresses are
+ * canonical text (lower case, shortest IPv6 form), so they compare with `===` and serve as map
+ * keys. A field that is missing in the object has its Kubernetes default here.
  */
 import type { IpFamily, Protocol } from '../values/protocol.ts'
 
@@ -21,7 +22,10 @@ export interface ServicePortSpec {
 export interface Service {
   readonly namespace: string
   readonly name: string
-  /** metadata.creationTimestamp in milliseconds since the epoch; 0 when absent (a manifest). Decides conflicts: older wins. */
+  /**
+   * metadata.creationTimestamp in milliseconds since the epoch; 0 when absent (a manifest). Decides
+   * conflicts: older wins.
+   */
   readonly createdAtMs: number
   /** Cluster IP of each family it has one of. */
   readonly clusterIps: { readonly [family in IpFamily]?: string }
@@ -38,8 +42,8 @@ export interface Service {
   /** sessionAffinity ClientIP: its timeout in seconds (default 10800); 0 when affinity is None. */
   readonly affinityTimeoutSeconds: number
   /**
-   * Its annotations that SERVICE_ANNOTATION names, not checked, as `annotationsText` writes them: one text for all Services with
-   * the same ones; '' for none.
+   * Its annotations that SERVICE_ANNOTATION names, not checked, as `annotationsText` writes them:
+   * one text for all Services with the same ones; '' for none.
    */
   readonly annotations: string
   /** spec.healthCheckNodePort of a LoadBalancer Service with external policy Local; otherwise 0. */
@@ -78,8 +82,8 @@ export interface EndpointSlice {
   readonly serviceName: string
   readonly family: IpFamily
   /**
-   * Annotation endpoints.kubernetes.io/last-change-trigger-time: the time of the event that changed the endpoints (a pod became
-   * ready), in milliseconds since the epoch; 0 when absent.
+   * Annotation endpoints.kubernetes.io/last-change-trigger-time: the time of the event that changed
+   * the endpoints (a pod became ready), in milliseconds since the epoch; 0 when absent.
    */
   readonly triggeredAtMs: number
   readonly ports: readonly SlicePort[]
@@ -98,8 +102,8 @@ export interface Node {
   readonly taintKeys: readonly string[]
   readonly deleting: boolean
   /**
-   * Its labels, where the source was asked for some: those that rules of Services name, or all of a manifest. Absent when there is
-   * none of them.
+   * Its labels, where the source was asked for some: those that rules of Services name, or all of a
+   * manifest. Absent when there is none of them.
    */
   readonly labels?: Readonly<Record<string, string>>
 }
@@ -107,8 +111,8 @@ export interface Node {
 export type ObjectKind = 'services' | 'endpointslices' | 'nodes'
 
 /**
- * One change of one object. `value` is undefined when the object was deleted or is no longer one that we proxy. `key` is
- * `namespace/name`; the key of a Node is its name.
+ * One change of one object. `value` is undefined when the object was deleted or is no longer one
+ * that we proxy. `key` is `namespace/name`; the key of a Node is its name.
  */
 export type ObjectChange =
   | { readonly kind: 'services'; readonly key: string; readonly value: Service | undefined }

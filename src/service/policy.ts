@@ -1,6 +1,7 @@
 /**
- * What a frontend needs beside its virtual server, as values: each says that an address, port and protocol have a role. They are what a
- * firewall is told; by which sets or rules it serves a role, only the firewall knows. They depend only on the frontend and the node's name.
+ * What a frontend needs beside its virtual server, as values: each says that an address, port and
+ * protocol have a role. They are what a firewall is told; by which sets or rules it serves a role,
+ * only the firewall knows. They depend only on the frontend and the node's name.
  */
 import type { IpFamily, Protocol } from '../values/protocol.ts'
 import { formatCidr } from '../values/cidr.ts'
@@ -8,8 +9,9 @@ import { isLocalTo } from './endpoints.ts'
 import type { AddressFrontend } from './frontends.ts'
 
 /**
- * In the order in which memberships may be added: roles that permit traffic or keep the source address before more general ones. That of
- * virtual IPs is last, because what is in no other role is refused there.
+ * In the order in which memberships may be added: roles that permit traffic or keep the source
+ * address before more general ones. That of virtual IPs is last, because what is in no other role
+ * is refused there.
  */
 export const ROLES = [
   /** A pod that reaches itself through its Service is masqueraded. */
@@ -51,7 +53,10 @@ export interface Membership {
   readonly second?: string
 }
 
-/** Those of its endpoints on this node. Frontends with the same candidates have the same ones, and there may be thousands of both. */
+/**
+ * Those of its endpoints on this node. Frontends with the same candidates have the same ones, and
+ * there may be thousands of both.
+ */
 export function hairpinsOf({ servicePort }: AddressFrontend, nodeName: string): readonly Membership[] {
   const { family, protocol, candidates } = servicePort
   return candidates
@@ -60,8 +65,9 @@ export function hairpinsOf({ servicePort }: AddressFrontend, nodeName: string): 
 }
 
 /**
- * The memberships of one frontend, without `hairpinsOf`, in the order of ROLES. Those of the whole Service (its health check node port) come
- * from each of its frontends, so that they stay until the last one is removed.
+ * The memberships of one frontend, without `hairpinsOf`, in the order of ROLES. Those of the whole
+ * Service (its health check node port) come from each of its frontends, so that they stay until the
+ * last one is removed.
  */
 export function membershipsOf(frontend: AddressFrontend): readonly Membership[] {
   const { address, port, roles, selection, servicePort, firewall } = frontend

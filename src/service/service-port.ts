@@ -1,4 +1,7 @@
-/** One port of a Service in one family, with its endpoints selected: made once, so that nothing selects endpoints a second time. */
+/**
+ * One port of a Service in one family, with its endpoints selected: made once, so that nothing
+ * selects endpoints a second time.
+ */
 import { sameList } from '../values/lists.ts'
 import type { IpFamily, Protocol } from '../values/protocol.ts'
 import type { ServiceChoices } from './annotations.ts'
@@ -22,7 +25,10 @@ export interface FamilyOfService {
 export interface PortEndpoints extends PortSelections {
   /** All endpoints of the port, used or not. `verdicts[index]` of a selection is about `candidates[index]`. */
   readonly candidates: readonly Endpoint[]
-  /** The weights that the Service chooses: `weights[index]` is that of `candidates[index]`. Absent: all have the same. */
+  /**
+   * The weights that the Service chooses: `weights[index]` is that of `candidates[index]`. Absent:
+   * all have the same.
+   */
   readonly weights?: readonly number[] | undefined
 }
 
@@ -33,7 +39,10 @@ export interface ServicePort extends PortEndpoints {
   readonly protocol: Protocol
   /** 1-65535 */
   readonly port: number
-  /** The fields of the Service that `sameServicePort` compares. A frontend that did not change may hold an older Service. */
+  /**
+   * The fields of the Service that `sameServicePort` compares. A frontend that did not change may
+   * hold an older Service.
+   */
   readonly service: Pick<
     Service,
     'namespace' | 'name' | 'createdAtMs' | 'healthCheckNodePort' | 'affinityTimeoutSeconds'
@@ -41,22 +50,24 @@ export interface ServicePort extends PortEndpoints {
   /** Compared with `===`. */
   readonly choices: ServiceChoices
   /**
-   * The addresses in status.loadBalancer.ingress that this node permits, each once, in the order of the Service. `sameServicePort` does
-   * not compare `vips` and `externalIps`, because each address has a separate frontend.
+   * The addresses in status.loadBalancer.ingress that this node permits, each once, in the order of
+   * the Service. `sameServicePort` does not compare `vips` and `externalIps`, because each address
+   * has a separate frontend.
    */
   readonly vips: ReadonlySet<string>
   /** The permitted addresses in spec.externalIPs. */
   readonly externalIps: ReadonlySet<string>
   /**
-   * Whether the Service has external IPs in this family that the feature gate AllowServiceExternalIPs turns off. kube-proxy in
-   * iptables mode still makes the chain for external traffic then.
+   * Whether the Service has external IPs in this family that the feature gate
+   * AllowServiceExternalIPs turns off. kube-proxy in iptables mode still makes the chain for
+   * external traffic then.
    */
   readonly ignoresExternalIps: boolean
   /** The sources that may connect to the VIPs; undefined: every source, or the port has no VIP. */
   readonly firewall: Firewall | undefined
   /**
-   * Of a Service with a health check port: distinct addresses of its ready endpoints on this node in this family, over
-   * all its ports. 0 for every other Service.
+   * Of a Service with a health check port: distinct addresses of its ready endpoints on this node
+   * in this family, over all its ports. 0 for every other Service.
    */
   readonly localReadyEndpoints: number
   /** Whether the rules of ipvs mode accept packets to the health check port of the Service, if it has one. */
@@ -115,8 +126,9 @@ export function weightsOf(
 }
 
 /**
- * Whether two values of one Service port have the same effect on every table, health check and metric. Verdicts only explain, so
- * they are not compared. If a table renders another field, add it here.
+ * Whether two values of one Service port have the same effect on every table, health check and
+ * metric. Verdicts only explain, so they are not compared. If a table renders another field, add it
+ * here.
  */
 export function sameServicePort(a: ServicePort, b: ServicePort): boolean {
   return (
@@ -166,8 +178,8 @@ function sameEndpoints(a: readonly Endpoint[], b: readonly Endpoint[]): boolean 
 }
 
 /**
- * Whether the endpoints of a port are the same and in the same state: hairpin entries depend on the node of an endpoint, and a UDP
- * flow ends when its endpoint no longer serves.
+ * Whether the endpoints of a port are the same and in the same state: hairpin entries depend on the
+ * node of an endpoint, and a UDP flow ends when its endpoint no longer serves.
  */
 function sameCandidates(a: readonly Endpoint[], b: readonly Endpoint[]): boolean {
   return sameEndpoints(a, b) && a.every(({ source }, index) => sameSource(source, b[index]?.source))

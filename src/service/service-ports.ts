@@ -1,6 +1,7 @@
 /**
- * The Service ports of one Service, each made when it is first needed. Ports whose endpoints are the same share them and all that is selected
- * from them. The limit counts entries of slices that are worked through, because a port costs as much when none of its endpoints is used.
+ * The Service ports of one Service, each made when it is first needed. Ports whose endpoints are
+ * the same share them and all that is selected from them. The limit counts entries of slices that
+ * are worked through, because a port costs as much when none of its endpoints is used.
  */
 import type { Budget, Work } from '../values/budget.ts'
 import type { IpFamily } from '../values/protocol.ts'
@@ -94,7 +95,10 @@ export class ServicePorts {
     return { candidates, cluster, local, internal, external, weights }
   }
 
-  /** As kube-proxy in ipvs mode: a port with a node port opens the health check port only where node ports have an address. */
+  /**
+   * As kube-proxy in ipvs mode: a port with a node port opens the health check port only where node
+   * ports have an address.
+   */
   #acceptsHealthChecks({ nodePort }: ServicePortSpec, family: IpFamily): boolean {
     if (nodePort === 0) return true
     this.#reads |= READS_NODE_PORT_ADDRESSES

@@ -1,6 +1,7 @@
 /**
- * The sources that may connect to the load balancer VIPs of a Service: its source ranges of one family. A range of length 0 turns off all ranges
- * of its family, as in kube-proxy; a VIP without a range of its own family has no firewall.
+ * The sources that may connect to the load balancer VIPs of a Service: its source ranges of one
+ * family. A range of length 0 turns off all ranges of its family, as in kube-proxy; a VIP without a
+ * range of its own family has no firewall.
  */
 import type { NodeIps } from './node-context.ts'
 import type { Service } from './objects.ts'
@@ -17,8 +18,8 @@ export interface Firewall {
 }
 
 /**
- * The firewall of the VIPs of this family of a Service with these source ranges; undefined: every source may connect. An unknown node IP is
- * in no range.
+ * The firewall of the VIPs of this family of a Service with these source ranges; undefined: every
+ * source may connect. An unknown node IP is in no range.
  */
 export function firewallOf(sources: readonly Cidr[], family: IpFamily, nodeIps: NodeIps): Firewall | undefined {
   const ranges = sources.filter((range) => range.family === family)

@@ -1,4 +1,7 @@
-/** Keeps the rule of virtual-ips.ts for this node while the addresses that it protects change, and tells those who use it. */
+/**
+ * Keeps the rule of virtual-ips.ts for this node while the addresses that it protects change, and
+ * tells those who use it.
+ */
 import { isLinkLocal, isLoopback } from '../values/address.ts'
 import { type Cidr, formatCidr, parseCidrs } from '../values/cidr.ts'
 import { sameList } from '../values/lists.ts'
@@ -69,8 +72,8 @@ export class VirtualIpGuard {
   }
 
   /**
-   * Replaces the addresses at which this node reaches the API server: `what` is the API server itself, or a proxy in front of it, and
-   * `source` says how they are known.
+   * Replaces the addresses at which this node reaches the API server: `what` is the API server
+   * itself, or a proxy in front of it, and `source` says how they are known.
    */
   protectApiServer(source: string, addresses: readonly string[], port: number, what = API_SERVER): void {
     const entry = { owner: what, addresses, ports: [port] }
@@ -78,8 +81,9 @@ export class VirtualIpGuard {
   }
 
   /**
-   * Adds addresses of other hosts. They stay while this object lives: a route that is gone for a moment must not let a Service take
-   * the address of its gateway, because then it would never come back.
+   * Adds addresses of other hosts. They stay while this object lives: a route that is gone for a
+   * moment must not let a Service take the address of its gateway, because then it would never come
+   * back.
    */
   addHosts(addresses: Iterable<string>): void {
     const { hosts } = this.#rule
@@ -146,8 +150,8 @@ function ofService({ namespace, name, ports, clusterIps }: Service): Entry | und
 }
 
 /**
- * Only the slice that the API server itself writes, found by its name: if the label decided, every user who can write slices in that
- * namespace could make us refuse any address.
+ * Only the slice that the API server itself writes, found by its name: if the label decided, every
+ * user who can write slices in that namespace could make us refuse any address.
  */
 function ofSlice({ namespace, name, endpoints, ports }: EndpointSlice): Entry | undefined {
   if (namespace !== 'default' || name !== 'kubernetes') return undefined

@@ -1,7 +1,8 @@
 /**
- * Which externalIPs and load-balancer addresses a Service may have on this node (CVE-2020-8554). Every user who can create a Service
- * can write any externalIPs and so intercept the node's own traffic to them; load-balancer addresses are in the status, which
- * controllers write. Neither may take an address away from this node that it needs to reach the API server or other nodes.
+ * Which externalIPs and load-balancer addresses a Service may have on this node (CVE-2020-8554).
+ * Every user who can create a Service can write any externalIPs and so intercept the node's own
+ * traffic to them; load-balancer addresses are in the status, which controllers write. Neither may
+ * take an address away from this node that it needs to reach the API server or other nodes.
  */
 import { familyOf } from '../values/address.ts'
 import { type Cidr, contains } from '../values/cidr.ts'
@@ -16,15 +17,19 @@ export interface VirtualIpRule {
   /** kubeIPVS.allowedLoadBalancerIPs; undefined: every address. */
   readonly loadBalancerIps: readonly Cidr[] | undefined
   /**
-   * Addresses, besides those of this node, that externalIPs must not contain, with the name of their owner: `the API server`.
-   * undefined: externalIPs may contain them, and addresses of this node (kubeIPVS.allowProtectedExternalIPs).
+   * Addresses, besides those of this node, that externalIPs must not contain, with the name of
+   * their owner: `the API server`. undefined: externalIPs may contain them, and addresses of this
+   * node (kubeIPVS.allowProtectedExternalIPs).
    */
   readonly protected: ReadonlyMap<string, string> | undefined
   /** Ranges of addresses that externalIPs must not contain either, with the name of their owner: `Pods`. */
   readonly protectedRanges: readonly { readonly range: Cidr; readonly owner: string }[]
   /** Addresses at which this node reaches the API server, each with its ports there. No Service may make them local. */
   readonly apiServer: ReadonlyMap<string, ReadonlySet<number>>
-  /** Addresses of other hosts, as the network of this node shows them: gateways of its routes, and peers of its tunnels. */
+  /**
+   * Addresses of other hosts, as the network of this node shows them: gateways of its routes, and
+   * peers of its tunnels.
+   */
   readonly hosts: ReadonlySet<string>
 }
 
@@ -129,8 +134,9 @@ function ownerOf(
 }
 
 /**
- * Why a Service must not have an address at which this node reaches the API server; undefined when it may. An address that this node
- * has itself is not bound, so there only a port of the API server is taken.
+ * Why a Service must not have an address at which this node reaches the API server; undefined when
+ * it may. An address that this node has itself is not bound, so there only a port of the API server
+ * is taken.
  */
 function takesApiServer(
   { ports: own }: Service,
@@ -146,14 +152,18 @@ function takesApiServer(
   return 'it is an address of the API server, which this node could not reach any more'
 }
 
-/** Whether the network of this node shows that another host has the address, so that this node must not make it its own. */
+/**
+ * Whether the network of this node shows that another host has the address, so that this node must
+ * not make it its own.
+ */
 function isOtherHost(address: string, { hosts }: VirtualIpRule, node: Node): boolean {
   return hosts.has(address) && !isThisNodes(address, node)
 }
 
 /**
- * The families in which the status of a load balancer is a list of nodes, as ServiceLB of k3s writes it: an address of this node's Node
- * object is among them. What users write in externalIPs may be a mixture, so there this says nothing.
+ * The families in which the status of a load balancer is a list of nodes, as ServiceLB of k3s
+ * writes it: an address of this node's Node object is among them. What users write in externalIPs
+ * may be a mixture, so there this says nothing.
  */
 function familiesOfNodes(addresses: readonly string[], node: Node): ReadonlySet<IpFamily> {
   return new Set(addresses.filter((address) => isOfNodeObject(address, node)).map(familyOf))

@@ -1,6 +1,7 @@
 /**
- * Weights of endpoints by zone or by a label of their node: the rules that a Service chooses by annotation, the schedulers that they
- * have an effect on, and the weight that follows for an endpoint.
+ * Weights of endpoints by zone or by a label of their node: the rules that a Service chooses by
+ * annotation, the schedulers that they have an effect on, and the weight that follows for an
+ * endpoint.
  */
 import type { Budget, Work } from '../values/budget.ts'
 import { schedulerTraits } from '../values/schedulers.ts'
@@ -14,8 +15,8 @@ export const usesWeights = (scheduler: string): boolean => schedulerTraits(sched
 export const isGradual = (scheduler: string): boolean => schedulerTraits(scheduler).weight === 'share'
 
 /**
- * By how much all weights of a Service with slow start are multiplied: the weight 1 would leave no room to rise. All stay within
- * MAX_WEIGHT, and their proportions stay the same.
+ * By how much all weights of a Service with slow start are multiplied: the weight 1 would leave no
+ * room to rise. All stay within MAX_WEIGHT, and their proportions stay the same.
  */
 export function slowStartFactor(weights: Weights | undefined): number {
   return Math.max(1, Math.min(10, Math.floor(MAX_WEIGHT / (weights?.largest ?? DEFAULT_WEIGHT))))

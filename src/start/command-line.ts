@@ -1,6 +1,7 @@
 /**
- * The command line, read by the rules of pflag (kube-proxy's flag library): `--once=false`, `-v4`, `--proxy_mode ipvs`. A
- * boolean never takes the next argument; any other flag always does, even one that starts with a dash.
+ * The command line, read by the rules of pflag (kube-proxy's flag library): `--once=false`, `-v4`,
+ * `--proxy_mode ipvs`. A boolean never takes the next argument; any other flag always does, even
+ * one that starts with a dash.
  */
 import { nearest } from '../values/nearest.ts'
 import { quote } from '../values/quote.ts'
@@ -32,7 +33,10 @@ export interface UsageError {
   readonly exitCode: number
 }
 
-/** `diff` reports differences with 1, so its errors are 2; `doctor` reports with 1 and 2; `run` fails with 1 like kube-proxy. */
+/**
+ * `diff` reports differences with 1, so its errors are 2; `doctor` reports with 1 and 2; `run`
+ * fails with 1 like kube-proxy.
+ */
 export const USAGE_EXIT_CODE: Readonly<Record<CommandName, number>> = {
   run: 1,
   status: 1,

@@ -1,6 +1,6 @@
 /**
- * Log lines that kube-proxy writes while it reads flags and configuration, before there is a log. The first ones are text whatever
- * format the configuration asks for, because it is not known yet.
+ * Log lines that kube-proxy writes while it reads flags and configuration, before there is a log.
+ * The first ones are text whatever format the configuration asks for, because it is not known yet.
  */
 import { effectiveGates, gateNotices } from '../config/gates.ts'
 import type { UncheckedConfiguration } from '../config/types.ts'
@@ -58,8 +58,8 @@ export interface StartLinesOptions {
 }
 
 /**
- * Writes what kube-proxy logs at -v 1 and more: its flags as they are on the command line, and its feature gates. Without a file
- * some flags show the value that was filled in since.
+ * Writes what kube-proxy logs at -v 1 and more: its flags as they are on the command line, and its
+ * feature gates. Without a file some flags show the value that was filled in since.
  */
 export function writeStartLines({ flags, configuration, isLoggingValid, format, writeLine }: StartLinesOptions): void {
   const { featureGates } = configuration

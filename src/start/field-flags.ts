@@ -1,6 +1,7 @@
 /**
- * The flags of configuration fields, made from the table in config/fields.ts. Here is only what that table does not say: the commands
- * besides those with a configuration that take such a flag, and what it means to them.
+ * The flags of configuration fields, made from the table in config/fields.ts. Here is only what
+ * that table does not say: the commands besides those with a configuration that take such a flag,
+ * and what it means to them.
  */
 import type { FlagPath } from '../config/types.ts'
 import { defaultAsText, FIELD_PATHS, fieldAt } from '../config/values.ts'

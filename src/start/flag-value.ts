@@ -1,5 +1,6 @@
 /**
- * Values of flags: read as pflag reads them, with Go's errors, which are recorded verbatim, and shown as /flagz shows them.
+ * Values of flags: read as pflag reads them, with Go's errors, which are recorded verbatim, and
+ * shown as /flagz shows them.
  */
 import { quote } from '../values/quote.ts'
 import { formatDuration, parseDuration } from '../values/duration.ts'
@@ -117,8 +118,8 @@ function parseVersion(text: string): Parsed<string> {
 }
 
 /**
- * The items of a comma list: one record of CSV, as pflag reads it with Go's encoding/csv. '' is a list without items, and only
- * the first line counts. Columns in the errors count bytes from 1.
+ * The items of a comma list: one record of CSV, as pflag reads it with Go's encoding/csv. '' is a
+ * list without items, and only the first line counts. Columns in the errors count bytes from 1.
  */
 function parseCommaList(text: string): Parsed<readonly string[]> {
   if (text === '') return { value: [] }
@@ -154,8 +155,8 @@ function listError(line: string, index: number, reason: string): { readonly erro
 }
 
 /**
- * The flags of the daemon with their values, given or by default: text by name, in the order of names. This is what the command line
- * says, not what is in force; with --config the two differ.
+ * The flags of the daemon with their values, given or by default: text by name, in the order of
+ * names. This is what the command line says, not what is in force; with --config the two differ.
  */
 export function flagTexts(values: FlagValues): Readonly<Record<string, string>> {
   const given = new Map<string, unknown>(Object.entries(values))

@@ -19,7 +19,10 @@ export interface Flag {
   readonly deprecated?: string
   /** True for flags that kube-proxy does not have. */
   readonly own?: boolean
-  /** True for flags that kube-proxy 1.37 does not have any more: accepted for older command lines, and shown only where they are given. */
+  /**
+   * True for flags that kube-proxy 1.37 does not have any more: accepted for older command lines,
+   * and shown only where they are given.
+   */
   readonly isGone?: boolean
   readonly group: FlagGroup
   /** Placeholder of the value in help; '' for a boolean. */

@@ -1,7 +1,7 @@
 /**
- * Every flag, as data: those of the commands are listed here, those of configuration fields are made in field-flags.ts. The command
- * line, `--help` and /flagz are read from it. DaemonSets start us with kube-proxy's own command line, so a flag that exists there
- * keeps its name and meaning.
+ * Every flag, as data: those of the commands are listed here, those of configuration fields are
+ * made in field-flags.ts. The command line, `--help` and /flagz are read from it. DaemonSets start
+ * us with kube-proxy's own command line, so a flag that exists there keeps its name and meaning.
  */
 import type { FieldValues, FlagPath } from '../config/types.ts'
 import { ALL, COMMANDS, CONFIGURED, LISTING, RUN } from './commands.ts'

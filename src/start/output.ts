@@ -1,6 +1,7 @@
 /**
- * The one place where text of commands leaves: standard output, standard error, and the lines of a screen. Names and texts of others may
- * contain anything, so what a terminal would interpret is escaped here, except colours of this program. A rule checks that nothing goes around it.
+ * The one place where text of commands leaves: standard output, standard error, and the lines of a
+ * screen. Names and texts of others may contain anything, so what a terminal would interpret is
+ * escaped here, except colours of this program. A rule checks that nothing goes around it.
  */
 import { errorText } from '../values/errors.ts'
 import type { Log, LogFields } from '../values/log.ts'
@@ -52,7 +53,10 @@ export function isErrorTerminal(): boolean {
   return process.stderr.isTTY
 }
 
-/** Resolves when all that was printed has left, or when nobody reads it any more. A pipe takes 64 KiB at once, and the rest as it is read. */
+/**
+ * Resolves when all that was printed has left, or when nobody reads it any more. A pipe takes 64
+ * KiB at once, and the rest as it is read.
+ */
 export async function outputWritten(): Promise<void> {
   for (const stream of [process.stdout, process.stderr])
     if (stream.writableLength > 0)

@@ -1,6 +1,6 @@
 /**
- * `kube-ipvs`: the daemon, and with --once one pass. The exit codes are kube-proxy's: 1 for what only a restart can repair, 128
- * and the signal's number after a signal.
+ * `kube-ipvs`: the daemon, and with --once one pass. The exit codes are kube-proxy's: 1 for what
+ * only a restart can repair, 128 and the signal's number after a signal.
  */
 import { runDaemon } from '../daemon/daemon.ts'
 import { openLog } from '../serve/log.ts'
@@ -70,7 +70,10 @@ function reasonOf(error: unknown, log: Log): unknown {
 }
 
 export interface EndSignals {
-  /** Resolves with the first signal that asks the process to end. The second ends it at once, even if a pass is still writing. */
+  /**
+   * Resolves with the first signal that asks the process to end. The second ends it at once, even
+   * if a pass is still writing.
+   */
   readonly ended: Promise<EndSignal>
   /** From now on a SIGHUP for which the function returns true does not end the process. */
   readonly onHangup: (take: () => boolean) => void

@@ -1,6 +1,7 @@
 /**
- * What commands have in common at their start: the configuration, the node's name and where objects come from, all read from
- * the command line. With --config most other flags do not count (kube-proxy's rule).
+ * What commands have in common at their start: the configuration, the node's name and where objects
+ * come from, all read from the command line. With --config most other flags do not count
+ * (kube-proxy's rule).
  */
 import { hostname } from 'node:os'
 import { completeModes, configurationFromFlags, nameError, nodeName, withFlagsForFile } from '../config/complete.ts'
@@ -30,8 +31,8 @@ type WriteLine = (line: EarlyLine) => void
 const writeNothing: WriteLine = () => undefined
 
 /**
- * Rejects with a CodedError that says what is wrong with the configuration, in kube-proxy's words. `writeLine` gets the lines of
- * kube-proxy's log; only the start of the daemon writes them.
+ * Rejects with a CodedError that says what is wrong with the configuration, in kube-proxy's words.
+ * `writeLine` gets the lines of kube-proxy's log; only the start of the daemon writes them.
  */
 export async function loadSettings(flags: FlagValues, writeLine = writeNothing): Promise<Settings> {
   const { result, warnings, format } = await check(flags, writeLine)
@@ -128,7 +129,10 @@ async function joined(flags: FlagValues): Promise<DecodedConfiguration> {
   }
 }
 
-/** The flags that were given beside --config and do not count then, by their names: kube-proxy's rule, of which it says nothing. */
+/**
+ * The flags that were given beside --config and do not count then, by their names: kube-proxy's
+ * rule, of which it says nothing.
+ */
 export function flagsWithoutEffect(flags: FlagValues): readonly string[] {
   if (flags.config === undefined || flags.config === '') return []
   const given = new Set(Object.keys(flags))

@@ -7,7 +7,10 @@ export type StyleFormat = Parameters<typeof styleText>[0]
 /** Colours a text, or returns it as it is. */
 export type Style = (format: StyleFormat, text: string) => string
 
-/** Colours only for a terminal, and not when NO_COLOR is set to anything (https://no-color.org) or the terminal is dumb. */
+/**
+ * Colours only for a terminal, and not when NO_COLOR is set to anything (https://no-color.org) or
+ * the terminal is dumb.
+ */
 export function styleFor(
   stream: { readonly isTTY?: boolean | undefined },
   environment: Readonly<Record<string, string | undefined>>,

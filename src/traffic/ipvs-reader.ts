@@ -1,6 +1,6 @@
 /**
- * Reads the counters of virtual servers in one list, and those of real servers of chosen virtual servers one by one, because the
- * kernel lists real servers of one virtual server at a time.
+ * Reads the counters of virtual servers in one list, and those of real servers of chosen virtual
+ * servers one by one, because the kernel lists real servers of one virtual server at a time.
  * @impure
  */
 import type { CountedDestination } from '../ipvs/codec-destinations.ts'

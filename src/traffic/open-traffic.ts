@@ -16,8 +16,9 @@ export interface TrafficReader {
 }
 
 /**
- * @param known the mode of the running daemon; undefined: none answers, and the mode is what the kernel shows.
- * Rejects with `no-services` when there is neither, and as the parts do when the kernel cannot be read.
+ * @param known the mode of the running daemon; undefined: none answers, and the mode is what the
+ * kernel shows. Rejects with `no-services` when there is neither, and as the parts do when the
+ * kernel cannot be read.
  */
 export async function openTraffic(known: ProxyMode | undefined, signal: AbortSignal): Promise<TrafficReader> {
   const look = openLook()

@@ -1,7 +1,8 @@
 /**
- * Connections of Services in iptables mode, from `iptables-save -c`. A rule of the table nat sees the first packet of each
- * connection only, so the counter of the rule that chooses an endpoint's address is the number of its connections; packets
- * and bytes are counted nowhere. kube-proxy and this program name the Service port in the comment of that rule.
+ * Connections of Services in iptables mode, from `iptables-save -c`. A rule of the table nat sees
+ * the first packet of each connection only, so the counter of the rule that chooses an endpoint's
+ * address is the number of its connections; packets and bytes are counted nowhere. kube-proxy and
+ * this program name the Service port in the comment of that rule.
  */
 import { optionValues } from '../iptables/rule-parts.ts'
 import { saveLines } from '../iptables/save-lines.ts'

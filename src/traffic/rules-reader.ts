@@ -1,6 +1,7 @@
 /**
- * Reads what the kernel knows of Services in iptables mode: new connections from the counters of rules, and the connections there
- * are from its list of flows, unless that list is too long to be read every second.
+ * Reads what the kernel knows of Services in iptables mode: new connections from the counters of
+ * rules, and the connections there are from its list of flows, unless that list is too long to be
+ * read every second.
  * @impure
  */
 import type { ConntrackConnection } from '../conntrack/connection.ts'

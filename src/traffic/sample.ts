@@ -1,12 +1,13 @@
 /**
- * What the kernel has counted for the Services of this node at one moment, in either mode, and the rates between two moments. A
- * place is what the kernel counts by: a virtual server in ipvs mode, a Service port in iptables mode.
+ * What the kernel has counted for the Services of this node at one moment, in either mode, and the
+ * rates between two moments. A place is what the kernel counts by: a virtual server in ipvs mode, a
+ * Service port in iptables mode.
  */
 import type { ProxyMode } from '../config/types.ts'
 
 /**
- * Counters that only grow, or their rates: connections, packets from clients, packets to clients, bytes from clients, bytes to
- * clients. NaN: unknown. The order is that of IPVS.
+ * Counters that only grow, or their rates: connections, packets from clients, packets to clients,
+ * bytes from clients, bytes to clients. NaN: unknown. The order is that of IPVS.
  */
 export type Traffic = Readonly<Float64Array>
 
@@ -74,9 +75,10 @@ export function addTraffic(into: Float64Array, more: Traffic): void {
 }
 
 /**
- * The rates of everything that both reads found. What appears between them has no rate before the read after: the kernel lists
- * virtual servers in parts and may leave one out of a list, so an absent one need not have been at 0. A counter that
- * has become smaller was set to 0 in between (`ipvsadm -Z`, a replaced virtual server or chain), and has counted from there.
+ * The rates of everything that both reads found. What appears between them has no rate before the
+ * read after: the kernel lists virtual servers in parts and may leave one out of a list, so an
+ * absent one need not have been at 0. A counter that has become smaller was set to 0 in between
+ * (`ipvsadm -Z`, a replaced virtual server or chain), and has counted from there.
  */
 export function ratesBetween(before: Sample, after: Sample): Rates {
   const seconds = Math.max(0.001, (after.atMs - before.atMs) / 1000)

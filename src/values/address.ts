@@ -1,7 +1,8 @@
 /**
- * IP addresses as canonical text (decimal IPv4, lower-case shortest IPv6) and as network bytes. The text is a map key
- * everywhere, so every address has exactly one form. `::ffff:1.2.3.4` is IPv6, as in Go's netip; only the sloppy parser reads
- * it as 1.2.3.4, as Go's net.IP does. Written by hand for speed; the tests compare it with ipaddr.js.
+ * IP addresses as canonical text (decimal IPv4, lower-case shortest IPv6) and as network bytes. The
+ * text is a map key everywhere, so every address has exactly one form. `::ffff:1.2.3.4` is IPv6, as
+ * in Go's netip; only the sloppy parser reads it as 1.2.3.4, as Go's net.IP does. Written by hand
+ * for speed; the tests compare it with ipaddr.js.
  */
 import type { IpFamily } from './protocol.ts'
 
@@ -43,7 +44,10 @@ function parseOctets(text: string, start: number, sloppy: boolean): number {
   return at === text.length ? address : -1
 }
 
-/** Fills `groups` from IPv6 text; false when the text is no address. The sloppy form accepts any number of leading zeros. */
+/**
+ * Fills `groups` from IPv6 text; false when the text is no address. The sloppy form accepts any
+ * number of leading zeros.
+ */
 function parseGroups(text: string, sloppy: boolean): boolean {
   let at = 0
   let count = 0
@@ -134,8 +138,9 @@ function formatGroups(): string {
 }
 
 /**
- * Canonical text of an address, or undefined when `text` is no address. As strict as Go's netip.ParseAddr: no leading zeros
- * in IPv4, at most four digits in an IPv6 group, no zone, no white space.
+ * Canonical text of an address, or undefined when `text` is no address. As strict as Go's
+ * netip.ParseAddr: no leading zeros in IPv4, at most four digits in an IPv6 group, no zone, no
+ * white space.
  */
 export function parseAddress(text: string): string | undefined {
   if (text.includes(':')) return parseGroups(text, false) ? formatGroups() : undefined
@@ -144,9 +149,10 @@ export function parseAddress(text: string): string | undefined {
 }
 
 /**
- * As parseAddress, but accepts what Kubernetes' netutils.ParseIPSloppy takes (net.ParseIP of Go 1.16): IPv4 octets with
- * leading zeros, read as decimal, and IPv6 groups with more zeros than needed. IPv4-mapped IPv6 becomes the IPv4
- * address, because a Go net.IP cannot distinguish the two and prints the short one.
+ * As parseAddress, but accepts what Kubernetes' netutils.ParseIPSloppy takes (net.ParseIP of Go
+ * 1.16): IPv4 octets with leading zeros, read as decimal, and IPv6 groups with more zeros than
+ * needed. IPv4-mapped IPv6 becomes the IPv4 address, because a Go net.IP cannot distinguish the two
+ * and prints the short one.
  */
 export function parseAddressSloppy(text: string): string | undefined {
   if (!text.includes(':')) {
@@ -164,8 +170,9 @@ export function familyOf(address: string): IpFamily {
 }
 
 /**
- * Writes a canonical address in network byte order at `offset` and returns the number of bytes: 4 or 16. The array must have
- * room for them. Text that is no address is a mistake of the program and throws.
+ * Writes a canonical address in network byte order at `offset` and returns the number of bytes: 4
+ * or 16. The array must have room for them. Text that is no address is a mistake of the program and
+ * throws.
  */
 export function writeAddress(address: string, into: Uint8Array, offset: number): number {
   const ipv4 = parseOctets(address, 0, false)
@@ -207,8 +214,8 @@ export function isLinkLocal(address: string): boolean {
 }
 
 /**
- * The kind of a canonical address that no workload has, which the API server and the kernel refuse as endpoint; undefined for
- * others.
+ * The kind of a canonical address that no workload has, which the API server and the kernel refuse
+ * as endpoint; undefined for others.
  */
 export function specialAddress(address: string): string | undefined {
   if (address === '0.0.0.0' || address === '::') return 'unspecified'

@@ -1,6 +1,6 @@
 /**
- * The wait before the next attempt: the first wait doubled after each failure in a row, up to a longest one. Six places wait
- * this way, and they differ only in the two limits and in jitter.
+ * The wait before the next attempt: the first wait doubled after each failure in a row, up to a
+ * longest one. Six places wait this way, and they differ only in the two limits and in jitter.
  */
 export interface BackoffLimits {
   /** Wait after the first failure, in milliseconds. */

@@ -1,6 +1,8 @@
 /**
- * How long work may last before others get their turn. All work whose amount depends on what anybody may write is in slices, and between two of
- * them the event loop reads changes and answers probes. A computation that cannot wait by itself is a generator: it yields where its slice is over.
+ * How long work may last before others get their turn. All work whose amount depends on what
+ * anybody may write is in slices, and between two of them the event loop reads changes and answers
+ * probes. A computation that cannot wait by itself is a generator: it yields where its slice is
+ * over.
  */
 import type { Clock } from './clock.ts'
 
@@ -58,12 +60,18 @@ export class Budget {
     return this.#seenMs
   }
 
-  /** Whether the slice is over, for steps of about a microsecond: to look at the clock at each of them would take as long as the step. */
+  /**
+   * Whether the slice is over, for steps of about a microsecond: to look at the clock at each of
+   * them would take as long as the step.
+   */
   spentBySteps(): boolean {
     return ++this.#steps % STEPS === 0 && this.spent()
   }
 
-  /** Counts items that the kernel has still to write because of this slice. They end it also where the clock stands still. */
+  /**
+   * Counts items that the kernel has still to write because of this slice. They end it also where
+   * the clock stands still.
+   */
   use(items: number): void {
     this.#laterMs += items * ITEM_MS
   }
@@ -75,8 +83,8 @@ export class Budget {
   }
 
   /**
-   * How long this slice and those before it were since the last call. None counts as longer than `sliceMs`: the rest was the work of others, or a
-   * collection of garbage.
+   * How long this slice and those before it were since the last call. None counts as longer than
+   * `sliceMs`: the rest was the work of others, or a collection of garbage.
    */
   takeWorkMs(): number {
     this.#endWork()

@@ -1,6 +1,6 @@
 /**
- * Address ranges, parsed once and compared often. `address` is canonical and has its host bits cleared; `contains` compares
- * numbers, and never across families.
+ * Address ranges, parsed once and compared often. `address` is canonical and has its host bits
+ * cleared; `contains` compares numbers, and never across families.
  */
 import { familyOf, parseAddressSloppy, readAddress, writeAddress } from './address.ts'
 import type { IpFamily } from './protocol.ts'
@@ -24,9 +24,10 @@ function maskAt(index: number, prefixLength: number): number {
 }
 
 /**
- * A range from `address/length` as Kubernetes' netutils.ParseCIDRSloppy reads it (leading zeros allowed in both parts);
- * undefined when the text is no range. The range of an IPv4-mapped IPv6 address keeps its IPv6 form unless the prefix ends inside
- * the mapping: at 96 and longer it is the IPv4 range, because a Go net.IP cannot distinguish the two.
+ * A range from `address/length` as Kubernetes' netutils.ParseCIDRSloppy reads it (leading zeros
+ * allowed in both parts); undefined when the text is no range. The range of an IPv4-mapped IPv6
+ * address keeps its IPv6 form unless the prefix ends inside the mapping: at 96 and longer it is the
+ * IPv4 range, because a Go net.IP cannot distinguish the two.
  */
 export function parseCidr(text: string): Cidr | undefined {
   const slash = text.indexOf('/')

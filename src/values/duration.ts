@@ -1,6 +1,7 @@
 /**
- * Durations in Go's syntax (`1h30m`, `250ms`), as in every Kubernetes configuration file and flag. The output is the form that Go
- * prints (`1h0m0s`, `1.5s`, `0s`), because written files are compared as text.
+ * Durations in Go's syntax (`1h30m`, `250ms`), as in every Kubernetes configuration file and flag.
+ * The output is the form that Go prints (`1h0m0s`, `1.5s`, `0s`), because written files are
+ * compared as text.
  */
 
 /** Length of each unit in nanoseconds. Go accepts both spellings of micro (U+00B5 and U+03BC). */
@@ -32,8 +33,8 @@ const MAX_NANOSECONDS = 9_223_372_036_854_775_807n
 export type ParsedDuration = { readonly milliseconds: number } | { readonly error: string }
 
 /**
- * Milliseconds, possibly with a fraction, of a text such as `1h30m`, `-1.5s` or `0`. A number without a unit is an error,
- * except 0. The errors are Go's texts, which are recorded.
+ * Milliseconds, possibly with a fraction, of a text such as `1h30m`, `-1.5s` or `0`. A number
+ * without a unit is an error, except 0. The errors are Go's texts, which are recorded.
  */
 export function parseDuration(text: string): ParsedDuration {
   const invalid = { error: `time: invalid duration ${quoteBytes(text)}` }

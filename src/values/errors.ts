@@ -1,12 +1,15 @@
 /**
- * Errors with a stable `code`, so that no code compares message texts, and problems of objects, which are values. Codes are
- * part of the metrics and of `--output json`: do not rename one.
+ * Errors with a stable `code`, so that no code compares message texts, and problems of objects,
+ * which are values. Codes are part of the metrics and of `--output json`: do not rename one.
  */
 
 /** Base of every error that this program throws on purpose. Programs may rely on `code`; the message may change. */
 export class CodedError extends Error {
   readonly code: string
-  /** What to do about it in this very case, where that is known: one sentence, beside a message whose words are kube-proxy's. */
+  /**
+   * What to do about it in this very case, where that is known: one sentence, beside a message
+   * whose words are kube-proxy's.
+   */
   readonly advice: string | undefined
 
   constructor(code: string, message: string, options?: ErrorOptions & { readonly advice?: string | undefined }) {
@@ -18,14 +21,16 @@ export class CodedError extends Error {
 }
 
 /**
- * What a problem is about: an object of the cluster or of a manifest, which its owner can correct; a setting of the kernel that could not be
- * written, so that Services work less well; this node; or the configuration of this program.
+ * What a problem is about: an object of the cluster or of a manifest, which its owner can correct;
+ * a setting of the kernel that could not be written, so that Services work less well; this node; or
+ * the configuration of this program.
  */
 export type ProblemAbout = 'object' | 'setting' | 'node' | 'configuration'
 
 /**
- * Something wrong with one object or one field of it: reported, never thrown past the object it belongs to.
- * `subject` names the object (`demo/web`, `file.yaml:12`), `field` the path inside it (`spec.ports[0].port`).
+ * Something wrong with one object or one field of it: reported, never thrown past the object it
+ * belongs to. `subject` names the object (`demo/web`, `file.yaml:12`), `field` the path inside it
+ * (`spec.ports[0].port`).
  */
 export interface Problem {
   readonly code: string
@@ -58,7 +63,10 @@ export function errorText(thrown: unknown): string {
   return thrown instanceof Error ? thrown.message : String(thrown)
 }
 
-/** Several messages as one text: a single one unchanged, more in brackets, as Kubernetes' utilerrors.Aggregate prints them. */
+/**
+ * Several messages as one text: a single one unchanged, more in brackets, as Kubernetes'
+ * utilerrors.Aggregate prints them.
+ */
 export function aggregateText(texts: readonly string[]): string {
   return texts.length === 1 ? texts.join('') : `[${texts.join(', ')}]`
 }

@@ -6,8 +6,8 @@ export function sameList<T>(a: readonly T[], b: readonly T[]): boolean {
 }
 
 /**
- * The values that are there, in their order. For lists that are kept by the thousand: V8 leaves room for up to 16 more items, 8 bytes each, in
- * an array that `push` or `filter` has made.
+ * The values that are there, in their order. For lists that are kept by the thousand: V8 leaves
+ * room for up to 16 more items, 8 bytes each, in an array that `push` or `filter` has made.
  */
 export function present<T>(values: readonly (T | undefined)[]): readonly T[] {
   const isPresent = (value: T | undefined): value is T => value !== undefined

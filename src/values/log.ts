@@ -1,11 +1,11 @@
 /**
- * The log as every layer sees it: a message, fields, a verbosity. `serve/log.ts` formats and writes the lines. Callers build fields
- * before the call, so guard costly ones with `v(level)`.
+ * The log as every layer sees it: a message, fields, a verbosity. `serve/log.ts` formats and writes
+ * the lines. Callers build fields before the call, so guard costly ones with `v(level)`.
  */
 
 /**
- * Structured values of one line, printed as `key="value"` in text and as JSON members in JSON. Undefined values are left
- * out; `error` is printed as klog's `err`, before all others.
+ * Structured values of one line, printed as `key="value"` in text and as JSON members in JSON.
+ * Undefined values are left out; `error` is printed as klog's `err`, before all others.
  */
 export type LogFields = Readonly<Record<string, unknown>>
 
@@ -17,13 +17,16 @@ export interface Log {
   warn(message: string, fields?: LogFields): void
   error(message: string, fields?: LogFields): void
   /**
-   * Whether lines of this verbosity are wanted from the calling file (klog's -v and --vmodule): 0 always, 2 steady
-   * state, 4 debugging, 6 every message.
+   * Whether lines of this verbosity are wanted from the calling file (klog's -v and --vmodule): 0
+   * always, 2 steady state, 4 debugging, 6 every message.
    */
   v(level: number): boolean
 }
 
-/** An object of Kubernetes as a field (klog.KObj): `"demo/web"` in text, `{"name":"web","namespace":"demo"}` in JSON. */
+/**
+ * An object of Kubernetes as a field (klog.KObj): `"demo/web"` in text,
+ * `{"name":"web","namespace":"demo"}` in JSON.
+ */
 export class ObjectName {
   readonly #namespace: string
   readonly #name: string

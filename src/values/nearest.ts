@@ -1,12 +1,12 @@
 /**
- * The known word nearest to an unknown one, for "did you mean" with flags, commands and configuration fields. It returns
- * nothing when no word is near, because a wrong guess misleads.
+ * The known word nearest to an unknown one, for "did you mean" with flags, commands and
+ * configuration fields. It returns nothing when no word is near, because a wrong guess misleads.
  */
 
 /**
- * The candidate with the fewest changed, added, missing or swapped letters, case ignored; undefined when every candidate needs more
- * than a third of the word (at least one, at most three). A prefix of three letters or more also matches if only one candidate has
- * it: `clean` for `cleanup`.
+ * The candidate with the fewest changed, added, missing or swapped letters, case ignored; undefined
+ * when every candidate needs more than a third of the word (at least one, at most three). A prefix
+ * of three letters or more also matches if only one candidate has it: `clean` for `cleanup`.
  */
 export function nearest(word: string, candidates: readonly string[]): string | undefined {
   let best: string | undefined

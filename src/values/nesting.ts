@@ -1,6 +1,7 @@
 /**
- * Where a YAML text nests most. Readers of YAML call themselves for each level, and run out of stack at some thousand of them, without a
- * place. A long list in flow style in which each comma is a colon nests as deep as it is long.
+ * Where a YAML text nests most. Readers of YAML call themselves for each level, and run out of
+ * stack at some thousand of them, without a place. A long list in flow style in which each comma is
+ * a colon nests as deep as it is long.
  */
 
 export interface Nesting {

@@ -1,5 +1,6 @@
 /**
- * Transport protocols and IP families, with their numbers on the wire: IANA protocol numbers and Linux AF_* values.
+ * Transport protocols and IP families, with their numbers on the wire: IANA protocol numbers and
+ * Linux AF_* values.
  */
 
 export type Protocol = 'tcp' | 'udp' | 'sctp'

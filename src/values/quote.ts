@@ -1,6 +1,7 @@
 /**
- * Foreign text in our lines, quoted as Go's strconv.Quote does it, so that no name can end a line, start a new one, or control a
- * terminal. Everything that a terminal or a log collector interprets must be escaped.
+ * Foreign text in our lines, quoted as Go's strconv.Quote does it, so that no name can end a line,
+ * start a new one, or control a terminal. Everything that a terminal or a log collector interprets
+ * must be escaped.
  */
 
 const SHORT: Readonly<Record<string, string>> = {
@@ -36,7 +37,10 @@ export function printable(text: string): string {
   return text.replace(UNPRINTABLE, escapeLetter)
 }
 
-/** JSON that is safe for a terminal: everything that JSON.stringify leaves unchanged although it is not printable is escaped, too. */
+/**
+ * JSON that is safe for a terminal: everything that JSON.stringify leaves unchanged although it is
+ * not printable is escaped, too.
+ */
 export function printableJson(value: unknown): string | undefined {
   const text: string | undefined = JSON.stringify(value)
   if (text === undefined || ASCII.test(text)) return text

@@ -1,6 +1,7 @@
 /**
- * The schedulers of Linux (net/netfilter/ipvs/ip_vs_*.c), and what is known of each. A configuration may name another one; a Service may
- * not, because the kernel loads the module `ip_vs_NAME` for any name that it does not know.
+ * The schedulers of Linux (net/netfilter/ipvs/ip_vs_*.c), and what is known of each. A
+ * configuration may name another one; a Service may not, because the kernel loads the module
+ * `ip_vs_NAME` for any name that it does not know.
  */
 
 /** What decides which real server gets a connection. */

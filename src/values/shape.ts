@@ -1,6 +1,6 @@
 /**
- * Reads JSON of unknown origin into typed values: a shape is a function that returns the value, or throws where and why it cannot be one. The
- * type of the value is that of its shape.
+ * Reads JSON of unknown origin into typed values: a shape is a function that returns the value, or
+ * throws where and why it cannot be one. The type of the value is that of its shape.
  */
 import { CodedError } from './errors.ts'
 import { printable, quote } from './quote.ts'
@@ -37,7 +37,10 @@ export function isPlainObject(value: unknown): value is Readonly<Record<string, 
 export const string: Shape<string> = (value, path) =>
   typeof value === 'string' ? value : refuse(path, 'is not a text')
 
-/** A text, cut to `max` UTF-16 units, with control characters escaped: it may be in a line for a terminal or in a command. */
+/**
+ * A text, cut to `max` UTF-16 units, with control characters escaped: it may be in a line for a
+ * terminal or in a command.
+ */
 export function text(max = 200): Shape<string> {
   return (value, path) => printable(string(value, path).slice(0, max)).slice(0, max)
 }

@@ -1,4 +1,7 @@
-/** `kube-ipvs doctor` as a process: exit codes, one JSON value, one line for a mistake, and nothing secret in a bundle. */
+/**
+ * `kube-ipvs doctor` as a process: exit codes, one JSON value, one line for a mistake, and nothing
+ * secret in a bundle.
+ */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'

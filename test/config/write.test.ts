@@ -1,4 +1,7 @@
-/** A configuration as `--write-config-to` writes it: which fields, and texts as kube-proxy 1.37.2 writes them after a key. */
+/**
+ * A configuration as `--write-config-to` writes it: which fields, and texts as kube-proxy 1.37.2
+ * writes them after a key.
+ */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { parseConfigurationDocument } from '../../src/config/document.ts'

@@ -17,7 +17,10 @@ const signal = new AbortController().signal
 const TO = '10.96.0.10:53'
 const flow = (id: number, to = TO): Flow => flowOf(to, '10.244.0.53:53', { id })
 
-/** `dumps`: the flows of each dump in turn. `refuse`: errno for the deletion of that number in its datagram; 0 is none. */
+/**
+ * `dumps`: the flows of each dump in turn. `refuse`: errno for the deletion of that number in its
+ * datagram; 0 is none.
+ */
 function kernel(dumps: readonly (readonly Uint8Array[])[], refuse: (index: number) => number = () => 0): FakeTransport {
   let dump = 0
   return new FakeTransport((datagram): Reply[] =>

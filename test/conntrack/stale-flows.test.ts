@@ -1,4 +1,7 @@
-/** StaleFlows over a table in memory: which frontends wait, which are dropped, and laws for any sequence of changes and failures. */
+/**
+ * StaleFlows over a table in memory: which frontends wait, which are dropped, and laws for any
+ * sequence of changes and failures.
+ */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'

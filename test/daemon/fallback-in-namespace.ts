@@ -1,6 +1,7 @@
 /**
- * The daemon on a kernel without ip_vs, in the network namespace that this process was started in: in iptables mode, and configured
- * for ipvs mode with both values of kubeIPVS.fallback. Prints what it saw as one line of JSON (FallbackRun).
+ * The daemon on a kernel without ip_vs, in the network namespace that this process was started in:
+ * in iptables mode, and configured for ipvs mode with both values of kubeIPVS.fallback. Prints what
+ * it saw as one line of JSON (FallbackRun).
  */
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
@@ -34,7 +35,10 @@ export interface FallbackRun {
   readonly initOnly: { readonly code: number | null; readonly stderr: string }
   /** Events of a proxy that is prepared and then not started, and of one that is started. */
   readonly events: { readonly discarded: readonly string[]; readonly started: readonly string[] }
-  /** `cleanup` after it, of sets and chains that ipvs mode left before ip_vs was unloaded, and what is there afterwards. */
+  /**
+   * `cleanup` after it, of sets and chains that ipvs mode left before ip_vs was unloaded, and what
+   * is there afterwards.
+   */
   readonly cleanup: { readonly code: number | null; readonly stderr: string; readonly left: string }
 }
 

@@ -1,6 +1,6 @@
 /**
- * A health check port that another program has, over real sockets and HTTP on loopback. The kernel picks the ports, and the test
- * frees them before it uses them.
+ * A health check port that another program has, over real sockets and HTTP on loopback. The kernel
+ * picks the ports, and the test frees them before it uses them.
  */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'

@@ -51,7 +51,8 @@ describe('the memory of the process', () => {
         if (detail.kind === constants.NODE_PERFORMANCE_GC_MAJOR) collections++
     })
     growFreely()
-    // Most of these are garbage. The collections free them, and the C library keeps their memory until it is told to return it.
+    // Most of these are garbage. The collections free them, and the C library keeps their memory
+    // until it is told to return it.
     let pieces = Array.from({ length: 2_000 }, () => Buffer.alloc(40 * 1024, 1))
     pieces = pieces.filter((_, index) => index % 100 === 99)
     let garbage: object[] | undefined = Array.from({ length: 300_000 }, (_, index) => ({ index, list: [index] }))

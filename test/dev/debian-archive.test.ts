@@ -1,4 +1,7 @@
-/** Packages of another Debian release: apt verifies what a mirror sends, and nothing waits for a mirror without an end. */
+/**
+ * Packages of another Debian release: apt verifies what a mirror sends, and nothing waits for a
+ * mirror without an end.
+ */
 import assert from 'node:assert/strict'
 import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

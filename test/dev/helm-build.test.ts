@@ -1,4 +1,7 @@
-/** Building helm on machines with and without Go, where everything that it needs may be missing, silent or wrong. Go itself is a script here. */
+/**
+ * Building helm on machines with and without Go, where everything that it needs may be missing,
+ * silent or wrong. Go itself is a script here.
+ */
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'

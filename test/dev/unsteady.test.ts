@@ -1,4 +1,7 @@
-/** Files that failed and passed when they ran again: a failure in CI, and the second time in ten runs on any machine. */
+/**
+ * Files that failed and passed when they ran again: a failure in CI, and the second time in ten
+ * runs on any machine.
+ */
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'

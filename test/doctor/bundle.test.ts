@@ -1,4 +1,7 @@
-/** Bundles: written and read again, refused when they are not what they seem, and printed without control of the terminal. */
+/**
+ * Bundles: written and read again, refused when they are not what they seem, and printed without
+ * control of the terminal.
+ */
 import assert from 'node:assert/strict'
 import { mkdtempSync, readFileSync, rmSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'

@@ -15,7 +15,10 @@ afterEach(() => {
 
 type Answers = Readonly<Record<string, unknown>>
 
-/** An API server with these answers by path; a number is the status of a refusal. Its clock is `aheadMs` behind ours. */
+/**
+ * An API server with these answers by path; a number is the status of a refusal. Its clock is
+ * `aheadMs` behind ours.
+ */
 async function serve(answers: Answers, aheadMs = 0): Promise<AccessProvider> {
   const made = createServer((request, response) => {
     const { pathname, searchParams } = new URL(request.url ?? '', 'http://x')

@@ -1,6 +1,7 @@
 /**
- * Events over real HTTP: requests compared with those of kube-proxy 1.37.2, and retries when the server refuses Events, is down or
- * loses them. Names and times differ between runs, so their format is checked and they are replaced.
+ * Events over real HTTP: requests compared with those of kube-proxy 1.37.2, and retries when the
+ * server refuses Events, is down or loses them. Names and times differ between runs, so their
+ * format is checked and they are replaced.
  */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'

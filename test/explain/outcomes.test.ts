@@ -1,4 +1,7 @@
-/** Ways to the same end become one outcome without changing what is true under each assumption, and in time that does not grow with pairs. */
+/**
+ * Ways to the same end become one outcome without changing what is true under each assumption, and
+ * in time that does not grow with pairs.
+ */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'

@@ -1,4 +1,7 @@
-/** Paths through the rules that kube-proxy wrote in recorded cases, in both modes, and through rules of other programs beside them. */
+/**
+ * Paths through the rules that kube-proxy wrote in recorded cases, in both modes, and through rules
+ * of other programs beside them.
+ */
 import assert from 'node:assert/strict'
 import { describe, it, test } from 'node:test'
 import { endsOf, explain, recordedWorld, worldOf } from './world.ts'

@@ -1,6 +1,7 @@
 /**
- * A node for predictions without a kernel: eth0 with 10.0.2.15, Pods at 10.244.0.0/24 behind the bridge cni0, and other Pods behind
- * 10.0.2.16. Rules, sets and virtual servers are given as the programs print them, for example those of a recorded kube-proxy.
+ * A node for predictions without a kernel: eth0 with 10.0.2.15, Pods at 10.244.0.0/24 behind the
+ * bridge cni0, and other Pods behind 10.0.2.16. Rules, sets and virtual servers are given as the
+ * programs print them, for example those of a recorded kube-proxy.
  */
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'

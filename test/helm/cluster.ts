@@ -1,6 +1,7 @@
 /**
- * As much of an API server as helm needs to install, test and remove a release: discovery, and objects of a few kinds that are stored as
- * they are sent. Jobs and Pods are finished as soon as they are created. It listens on loopback.
+ * As much of an API server as helm needs to install, test and remove a release: discovery, and
+ * objects of a few kinds that are stored as they are sent. Jobs and Pods are finished as soon as
+ * they are created. It listens on loopback.
  */
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'

@@ -1,4 +1,7 @@
-/** What the documents say about the chart: their values render, and the names in their commands are those of the rendered objects. */
+/**
+ * What the documents say about the chart: their values render, and the names in their commands are
+ * those of the rendered objects.
+ */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'

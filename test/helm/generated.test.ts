@@ -1,4 +1,7 @@
-/** helm/values.schema.json and the table of helm/README.md are what their sources generate; UPDATE_GOLDEN=1 rewrites them. */
+/**
+ * helm/values.schema.json and the table of helm/README.md are what their sources generate;
+ * UPDATE_GOLDEN=1 rewrites them.
+ */
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { test } from 'node:test'

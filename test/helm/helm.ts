@@ -1,6 +1,6 @@
 /**
- * Real helm for the tests of the chart: what it renders, or what it says when it refuses. Where there is none a test is skipped
- * with a need that names the command which meets it.
+ * Real helm for the tests of the chart: what it renders, or what it says when it refuses. Where
+ * there is none a test is skipped with a need that names the command which meets it.
  */
 import { execFile, spawnSync } from 'node:child_process'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'

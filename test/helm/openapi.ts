@@ -1,6 +1,6 @@
 /**
- * Checks objects against the recorded OpenAPI of Kubernetes releases, as strictly as the API server with field validation Strict:
- * types, required fields, and no unknown field.
+ * Checks objects against the recorded OpenAPI of Kubernetes releases, as strictly as the API server
+ * with field validation Strict: types, required fields, and no unknown field.
  */
 import { readFileSync } from 'node:fs'
 import { recordingPath } from '../support/recordings.ts'

@@ -1,4 +1,7 @@
-/** When a kubelet probes a daemon of the chart: not before a normal start is over, soon after it, and long enough to kill none too early. */
+/**
+ * When a kubelet probes a daemon of the chart: not before a normal start is over, soon after it,
+ * and long enough to kill none too early.
+ */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { valueAt } from '../../src/config/values.ts'
@@ -22,9 +25,10 @@ interface Outcome {
 }
 
 /**
- * What a kubelet sees in a container that answers from a time on. It counts the initial delay from the second in which the container
- * started, without its fraction; its ticks have any phase. Liveness and readiness wait for the startup probe, and readiness is asked at
- * once when a container has started, and then at its ticks (pkg/kubelet/prober of Kubernetes 1.36).
+ * What a kubelet sees in a container that answers from a time on. It counts the initial delay from
+ * the second in which the container started, without its fraction; its ticks have any phase.
+ * Liveness and readiness wait for the startup probe, and readiness is asked at once when a
+ * container has started, and then at its ticks (pkg/kubelet/prober of Kubernetes 1.36).
  * @param fraction when in its second the container started
  * @param phase of the ticks, as a part of their period
  */

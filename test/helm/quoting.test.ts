@@ -1,4 +1,7 @@
-/** Every text that a template puts into a manifest is quoted: a name such as `1e3`, `null` or `1:30` is a text there too. */
+/**
+ * Every text that a template puts into a manifest is quoted: a name such as `1e3`, `null` or `1:30`
+ * is a text there too.
+ */
 import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import { basename, join } from 'node:path'

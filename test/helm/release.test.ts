@@ -1,4 +1,7 @@
-/** The life of a release with real helm: install, test, upgrade, and a removal that leaves the nodes alone or cleans them. */
+/**
+ * The life of a release with real helm: install, test, upgrade, and a removal that leaves the nodes
+ * alone or cleans them.
+ */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { parse } from 'yaml'

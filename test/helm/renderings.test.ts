@@ -1,4 +1,7 @@
-/** What the chart renders: as recorded, valid for each supported release of Kubernetes, and within the policy of a node's proxy. */
+/**
+ * What the chart renders: as recorded, valid for each supported release of Kubernetes, and within
+ * the policy of a node's proxy.
+ */
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { describe, it, test } from 'node:test'

@@ -1,6 +1,7 @@
 /**
- * The renderings that the tests of the chart judge. Real helm made the files in test/helm/golden, so that the tests also run without
- * helm; a digest of the chart's inputs shows when they are out of date. UPDATE_GOLDEN=1 with helm rewrites them.
+ * The renderings that the tests of the chart judge. Real helm made the files in test/helm/golden,
+ * so that the tests also run without helm; a digest of the chart's inputs shows when they are out
+ * of date. UPDATE_GOLDEN=1 with helm rewrites them.
  */
 import { createHash } from 'node:crypto'
 import { globSync, readFileSync } from 'node:fs'
@@ -58,8 +59,9 @@ function itemsOf(object: KubernetesObject): readonly KubernetesObject[] {
 }
 
 /**
- * A digest of what a rendering depends on. The facts of the checks are left out, so that a field of the configuration can be changed
- * without helm; they change only the checksum of the configuration.
+ * A digest of what a rendering depends on. The facts of the checks are left out, so that a field of
+ * the configuration can be changed without helm; they change only the checksum of the
+ * configuration.
  */
 export function inputsDigest(): string {
   const files = globSync('**/*', { cwd: CHART, withFileTypes: true })

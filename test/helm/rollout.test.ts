@@ -1,4 +1,7 @@
-/** For which changes of the values the chart replaces Pods: for none that a running daemon applies, the mode included. */
+/**
+ * For which changes of the values the chart replaces Pods: for none that a running daemon applies,
+ * the mode included.
+ */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { valueAt } from '../../src/config/values.ts'

@@ -1,6 +1,6 @@
 /**
- * A wrong value of `config` fails at `helm install` in the words of the program: every message of the chart is compared with that of
- * the program for the same document.
+ * A wrong value of `config` fails at `helm install` in the words of the program: every message of
+ * the chart is compared with that of the program for the same document.
  */
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'

@@ -1,4 +1,7 @@
-/** Node's binary against the pinned SHA-256 and against a publisher: here a small server with the layout of nodejs.org/dist. */
+/**
+ * Node's binary against the pinned SHA-256 and against a publisher: here a small server with the
+ * layout of nodejs.org/dist.
+ */
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { createHash } from 'node:crypto'

@@ -1,6 +1,6 @@
 /**
- * The ipset subsystem on the wire: requests compared with bytes made by hand from linux/netfilter/ipset/ip_set.h, replies as
- * recorded from a kernel.
+ * The ipset subsystem on the wire: requests compared with bytes made by hand from
+ * linux/netfilter/ipset/ip_set.h, replies as recorded from a kernel.
  */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'

@@ -1,6 +1,7 @@
 /**
- * Laws of the two tables, and the Reconciler over both in memory: a simulated kernel of sets and entries that fails on demand.
- * Like the real one it drops the entries of a set that is destroyed or created again.
+ * Laws of the two tables, and the Reconciler over both in memory: a simulated kernel of sets and
+ * entries that fails on demand. Like the real one it drops the entries of a set that is destroyed
+ * or created again.
  */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'

@@ -1,7 +1,7 @@
 /**
- * The recorded objects through parsers, frontends and render: the entries of all sets must be those that kube-proxy wrote to
- * the kernel, except in the steps listed here, each with its reason. A step that is neither equal nor listed fails the test,
- * and so does a listed step that is equal.
+ * The recorded objects through parsers, frontends and render: the entries of all sets must be those
+ * that kube-proxy wrote to the kernel, except in the steps listed here, each with its reason. A
+ * step that is neither equal nor listed fails the test, and so does a listed step that is equal.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'

@@ -1,4 +1,7 @@
-/** Our jumps in PREROUTING and OUTPUT of nat stand in front of rules that take packets of Services, but not at any price. */
+/**
+ * Our jumps in PREROUTING and OUTPUT of nat stand in front of rules that take packets of Services,
+ * but not at any price.
+ */
 import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
 import { FIRST_WAIT_MS, MAX_MOVES } from '../../src/iptables/jump-order.ts'

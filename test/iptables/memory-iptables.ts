@@ -1,7 +1,8 @@
 /**
- * Tables of iptables in memory behind iptables-save and iptables-restore as text: each table is committed as a whole, a
- * failure names its line, and it can fail, hang and be changed by others. Like the program it refuses a rule that leads to a
- * missing chain, a chain that exists or is in use, and an unknown jump. A rule that begins with `nft ` was made by nft: its table cannot be
+ * Tables of iptables in memory behind iptables-save and iptables-restore as text: each table is
+ * committed as a whole, a failure names its line, and it can fail, hang and be changed by others.
+ * Like the program it refuses a rule that leads to a missing chain, a chain that exists or is in
+ * use, and an unknown jump. A rule that begins with `nft ` was made by nft: its table cannot be
  * printed, and in its chain only what is in front of it can be deleted.
  */
 import type { IptablesPrograms, NftAccess, RestoreResult } from '../../src/iptables/types.ts'

@@ -1,4 +1,7 @@
-/** All tables for commands that explain them: what iptables prints wrongly, what it does not print, and tables that change meanwhile. */
+/**
+ * All tables for commands that explain them: what iptables prints wrongly, what it does not print,
+ * and tables that change meanwhile.
+ */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { NftRule } from '../../src/nftables/rule.ts'

@@ -1,4 +1,7 @@
-/** Texts of iptables-save as root of a node can make them: a comment with line breaks is one word of one rule for every reader. */
+/**
+ * Texts of iptables-save as root of a node can make them: a comment with line breaks is one word of
+ * one rule for every reader.
+ */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'

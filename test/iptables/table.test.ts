@@ -1,6 +1,6 @@
 /**
- * The table through the reconciler into tables in memory: number of processes, drift, every kind of failure. After any
- * failures enough passes reach the target, and one more starts only a save.
+ * The table through the reconciler into tables in memory: number of processes, drift, every kind of
+ * failure. After any failures enough passes reach the target, and one more starts only a save.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'

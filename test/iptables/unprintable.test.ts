@@ -1,6 +1,6 @@
 /**
- * Tables that iptables cannot print, because nft made a rule in them: they are written all the same, nothing is written twice, and everything of
- * ours can be removed.
+ * Tables that iptables cannot print, because nft made a rule in them: they are written all the
+ * same, nothing is written twice, and everything of ours can be removed.
  */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'

@@ -1,4 +1,7 @@
-/** A node with very many rules of other programs, which network plug-ins write: the daemon reads them in portions, once a second while someone writes. */
+/**
+ * A node with very many rules of other programs, which network plug-ins write: the daemon reads
+ * them in portions, once a second while someone writes.
+ */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'

@@ -22,7 +22,10 @@ const DUMMY: Device = { kind: 'dummy' }
 const LINK: Link = { index: 5, name: SERVICE_DEVICE, kind: 'dummy', flags: 0, mtu: 1500, operState: 'down' }
 const MANY = Array.from({ length: 1000 }, (_, index) => `10.96.${index >> 8}.${index & 255}`)
 
-/** The keys that an audit doubts, for addresses in the kernel and in the mirror; without `link` the device does not exist. */
+/**
+ * The keys that an audit doubts, for addresses in the kernel and in the mirror; without `link` the
+ * device does not exist.
+ */
 async function doubted(
   kernel: readonly Listed[],
   mirror: readonly string[],

@@ -1,5 +1,6 @@
 /**
- * IpvsConnection with a simulated kernel, for what a real one cannot be made to do: a family that changes its number or disappears.
+ * IpvsConnection with a simulated kernel, for what a real one cannot be made to do: a family that
+ * changes its number or disappears.
  */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
@@ -19,7 +20,10 @@ const SERVER = {
   lowerThreshold: 0,
 } as const
 
-/** A kernel whose IPVS family has the number in `family.id`; 0: there is no family. Requests to another number are ENOENT. */
+/**
+ * A kernel whose IPVS family has the number in `family.id`; 0: there is no family. Requests to
+ * another number are ENOENT.
+ */
 function kernel(answer: (sequence: number, index: number) => number = () => 0): {
   family: { id: number }
   transport: FakeTransport

@@ -1,5 +1,6 @@
 /**
- * The IPVS family on the wire: requests compared with bytes made by hand from linux/ip_vs.h, replies as recorded from Linux 7.2.
+ * The IPVS family on the wire: requests compared with bytes made by hand from linux/ip_vs.h,
+ * replies as recorded from Linux 7.2.
  */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'

@@ -1,6 +1,6 @@
 /**
- * Annotations of Services on the kernel: each changes the virtual server in place, and established connections through it continue. A wrong
- * value keeps the default and concerns no other Service.
+ * Annotations of Services on the kernel: each changes the virtual server in place, and established
+ * connections through it continue. A wrong value keeps the default and concerns no other Service.
  */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
@@ -78,7 +78,10 @@ describe('annotations of a Service', () => {
     cluster.stop()
   })
 
-  /** Asserts that the virtual servers of the Service become these, that connections continue, and that the other Service stays. */
+  /**
+   * Asserts that the virtual servers of the Service become these, that connections continue, and
+   * that the other Service stays.
+   */
   const become = async (...lines: readonly string[]): Promise<void> => {
     await eventually(() => assert.deepEqual(linesOf(1), lines))
     await live.check()

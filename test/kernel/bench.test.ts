@@ -195,7 +195,8 @@ describe('the bench in its guest', { concurrency: true }, () => {
 })
 
 describe('IptablesTable', needs('iptables-nft'), () => {
-  // The first 16 letters of base32 of the SHA-256 of 'bench-0/service-0:httptcp', and of that with the endpoint at its end.
+  // The first 16 letters of base32 of the SHA-256 of 'bench-0/service-0:httptcp', and of that with
+  // the endpoint at its end.
   const SERVICE = 'KUBE-SVC-SCO22T3NUTFLXREX'
   const expected: Expected = {
     port: 'bench-0/service-0:http',

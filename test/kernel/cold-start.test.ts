@@ -1,7 +1,8 @@
 /**
- * A cold start under traffic that begins before it: a client outside the cluster sends to 2,000 Services from the first
- * moment, and no packet may reach a pod that is not masqueraded, or that source ranges forbid. IPVS finds the way back by
- * client and pod alone, so no two targets share a port of the client and one of the pod.
+ * A cold start under traffic that begins before it: a client outside the cluster sends to 2,000
+ * Services from the first moment, and no packet may reach a pod that is not masqueraded, or that
+ * source ranges forbid. IPVS finds the way back by client and pod alone, so no two targets share a
+ * port of the client and one of the pod.
  */
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
@@ -122,7 +123,8 @@ function putService(index: number): void {
       : service(`s${index}`, { ...spec, type: 'LoadBalancer', loadBalancerSourceRanges }, { status })
   put(made, kind === 3 ? CLOSED : OPEN, kind === 3 ? 8080 : 8080 + (index % POD_PORTS))
   const from = Math.floor(index / POD_PORTS)
-  // The ClusterIP of a Service with source ranges is open, so of those that lead to the closed pod only the VIP is tried.
+  // The ClusterIP of a Service with source ranges is open, so of those that lead to the closed pod
+  // only the VIP is tried.
   if (kind !== 3) targets.push({ address: clusterIP, from })
   if (kind !== 0) targets.push({ address: vip, from: from + SERVICES })
   if (kind === 3) forbidden++

@@ -1,4 +1,7 @@
-/** Commands in a process of their own, as an operator runs them: they print and end as in the process of the tests, where most tests run them. */
+/**
+ * Commands in a process of their own, as an operator runs them: they print and end as in the
+ * process of the tests, where most tests run them.
+ */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import type { Status } from '../../src/cli/status.ts'

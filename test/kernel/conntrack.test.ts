@@ -1,6 +1,7 @@
 /**
- * Flows on a real kernel: listing and deleting them, and stale UDP flows of virtual servers with a client that keeps its
- * port. The conntrack program is the judge. These tests own all flows and virtual servers of their network namespace.
+ * Flows on a real kernel: listing and deleting them, and stale UDP flows of virtual servers with a
+ * client that keeps its port. The conntrack program is the judge. These tests own all flows and
+ * virtual servers of their network namespace.
  */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
@@ -22,7 +23,10 @@ import { needs } from './needs.ts'
 const signal = new AbortController().signal
 const ALL = { limit: 100_000 }
 
-/** UDP flows as the conntrack program lists them, in the form of the recordings, sorted. `filter`: more options for it. */
+/**
+ * UDP flows as the conntrack program lists them, in the form of the recordings, sorted. `filter`:
+ * more options for it.
+ */
 function flowLines(filter = ''): string[] {
   return ['ipv4', 'ipv6']
     .flatMap((family) => sh(`conntrack -L -p udp -f ${family} ${filter} 2>/dev/null`).split('\n'))

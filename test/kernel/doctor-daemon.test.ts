@@ -1,6 +1,7 @@
 /**
- * `kube-ipvs doctor` beside a daemon that runs: it begins with what the daemon says, takes the name of the Node from it, and finds the rules of
- * host firewalls that drop packets to Services, by their predicted path.
+ * `kube-ipvs doctor` beside a daemon that runs: it begins with what the daemon says, takes the name
+ * of the Node from it, and finds the rules of host firewalls that drop packets to Services, by
+ * their predicted path.
  */
 import assert from 'node:assert/strict'
 import { existsSync } from 'node:fs'

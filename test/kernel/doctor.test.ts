@@ -1,6 +1,6 @@
 /**
- * `kube-ipvs doctor` on a real kernel: it finds what was broken on purpose and nothing else that it did not find before, it changes
- * nothing, and a bundle of the node gives the same diagnosis.
+ * `kube-ipvs doctor` on a real kernel: it finds what was broken on purpose and nothing else that it
+ * did not find before, it changes nothing, and a bundle of the node gives the same diagnosis.
  */
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'

@@ -1,6 +1,7 @@
 /**
- * `kube-ipvs explain --from` beside rules that nft made in tables of iptables, and beside policy routing: it says what cannot be judged, and
- * never that a packet is dropped because iptables shows a rule without its conditions.
+ * `kube-ipvs explain --from` beside rules that nft made in tables of iptables, and beside policy
+ * routing: it says what cannot be judged, and never that a packet is dropped because iptables shows
+ * a rule without its conditions.
  */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'

@@ -105,8 +105,9 @@ const wrong = (explanation: Explanation): readonly string[] =>
   )
 
 /**
- * Waits until the daemon itself answers for demo/web and finds everything in the kernel. Its socket opens after the first pass, and until then
- * the command explains the rules that the kernel has, without a Service and so with nothing wrong.
+ * Waits until the daemon itself answers for demo/web and finds everything in the kernel. Its socket
+ * opens after the first pass, and until then the command explains the rules that the kernel has,
+ * without a Service and so with nothing wrong.
  */
 const isServed = () =>
   eventually(async () => {

@@ -1,6 +1,7 @@
 /**
- * Health check ports at addresses of a node: which sockets exist, what a client elsewhere gets, addresses that are added
- * late. The listeners run in this process, so nothing here may block while a client waits for an answer.
+ * Health check ports at addresses of a node: which sockets exist, what a client elsewhere gets,
+ * addresses that are added late. The listeners run in this process, so nothing here may block while
+ * a client waits for an answer.
  */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'

@@ -1,6 +1,7 @@
 /**
- * hostPorts as the CNI plugin portmap writes them: its jump at the top of PREROUTING and OUTPUT takes its port of every address of the node, the
- * API server's included, until ours stands first again. A program that insists is reported.
+ * hostPorts as the CNI plugin portmap writes them: its jump at the top of PREROUTING and OUTPUT
+ * takes its port of every address of the node, the API server's included, until ours stands first
+ * again. A program that insists is reported.
  */
 import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, it } from 'node:test'

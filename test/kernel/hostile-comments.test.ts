@@ -1,6 +1,7 @@
 /**
- * A comment of another program's rule that has line breaks, and looks like the end of a table and the chains of a kubelet: rules are read as they
- * are, so no jump is inserted again, the back end is the one that the node uses, and a cleanup removes what is ours and nothing else.
+ * A comment of another program's rule that has line breaks, and looks like the end of a table and
+ * the chains of a kubelet: rules are read as they are, so no jump is inserted again, the back end
+ * is the one that the node uses, and a cleanup removes what is ours and nothing else.
  */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'

@@ -1,4 +1,7 @@
-/** The health port and the metrics port of the running daemon, over HTTP: what probes, load balancers and operators get. */
+/**
+ * The health port and the metrics port of the running daemon, over HTTP: what probes, load
+ * balancers and operators get.
+ */
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { createServer, type Server } from 'node:net'

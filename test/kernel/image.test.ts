@@ -1,6 +1,7 @@
 /**
- * The image on a real kernel, in its own root file system: as kubeadm's DaemonSet starts kube-proxy, and as our chart starts kube-ipvs,
- * unprivileged with exactly the chart's capabilities.
+ * The image on a real kernel, in its own root file system: as kubeadm's DaemonSet starts
+ * kube-proxy, and as our chart starts kube-ipvs, unprivileged with exactly the chart's
+ * capabilities.
  */
 import assert from 'node:assert/strict'
 import type { ChildProcess } from 'node:child_process'

@@ -1,6 +1,6 @@
 /**
- * io_uring is off in every guest: user-mode Linux 7.2 panics when a process that has rings forks, and UV_USE_IO_URING=0 does
- * not keep Node from making them.
+ * io_uring is off in every guest: user-mode Linux 7.2 panics when a process that has rings forks,
+ * and UV_USE_IO_URING=0 does not keep Node from making them.
  */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'

@@ -1,6 +1,6 @@
 /**
- * Sets and entries on a real kernel, with the ipset program as the judge. Needs root and ipset. These tests own all sets of
- * their network namespace and destroy them.
+ * Sets and entries on a real kernel, with the ipset program as the judge. Needs root and ipset.
+ * These tests own all sets of their network namespace and destroy them.
  */
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, it } from 'node:test'

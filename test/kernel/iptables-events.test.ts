@@ -1,6 +1,6 @@
 /**
- * Announcements of nf_tables on a real kernel: a flush is reported at once, our own restores and foreign changes are not. And
- * the choice of the back end where both exist.
+ * Announcements of nf_tables on a real kernel: a flush is reported at once, our own restores and
+ * foreign changes are not. And the choice of the back end where both exist.
  */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'

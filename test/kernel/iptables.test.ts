@@ -1,6 +1,7 @@
 /**
- * The iptables table on a real kernel in both back ends and families: what iptables-save prints is what we rendered, one
- * restore a change, drift, failures, cleanup. Each test begins and ends with clean tables of its back end.
+ * The iptables table on a real kernel in both back ends and families: what iptables-save prints is
+ * what we rendered, one restore a change, drift, failures, cleanup. Each test begins and ends with
+ * clean tables of its back end.
  */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'

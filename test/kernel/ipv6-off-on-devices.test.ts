@@ -1,6 +1,7 @@
 /**
- * A node whose new devices have IPv6 switched off (net.ipv6.conf.default.disable_ipv6=1), while IPv6 itself is on: the daemon switches it
- * on for kube-ipvs0 alone, or says what keeps it from that; the init container does it where /proc/sys is read-only.
+ * A node whose new devices have IPv6 switched off (net.ipv6.conf.default.disable_ipv6=1), while
+ * IPv6 itself is on: the daemon switches it on for kube-ipvs0 alone, or says what keeps it from
+ * that; the init container does it where /proc/sys is read-only.
  */
 import assert from 'node:assert/strict'
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'

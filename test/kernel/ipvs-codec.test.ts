@@ -1,6 +1,6 @@
 /**
- * Every IPVS command and attribute on a real kernel, with ipvsadm as the judge. Needs root, ip_vs and ipvsadm. These tests
- * own the whole IPVS table of their network namespace and flush it.
+ * Every IPVS command and attribute on a real kernel, with ipvsadm as the judge. Needs root, ip_vs
+ * and ipvsadm. These tests own the whole IPVS table of their network namespace and flush it.
  */
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'

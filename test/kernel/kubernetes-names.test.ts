@@ -1,6 +1,7 @@
 /**
- * What Kubernetes permits of late, in everything that the program prints, in both modes: names of Services that begin with a digit or have
- * only digits (KEP-5311), and the hints of trafficDistribution PreferSameNode and PreferSameZone (KEP-3015). Addresses as objects had them
+ * What Kubernetes permits of late, in everything that the program prints, in both modes: names of
+ * Services that begin with a digit or have only digits (KEP-5311), and the hints of
+ * trafficDistribution PreferSameNode and PreferSameZone (KEP-3015). Addresses as objects had them
  * before the API server became strict (KEP-4858) are printed as the kernel writes them.
  */
 import assert from 'node:assert/strict'

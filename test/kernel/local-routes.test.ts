@@ -1,6 +1,7 @@
 /**
- * Virtual IPs as local routes (`kubeIPVS.virtualAddresses: routes`) on a real kernel: drift, restarts with either setting, other
- * addresses of the node, cleanup, the switch to iptables mode, and answers to ARP. traffic-*.test.ts send traffic to them.
+ * Virtual IPs as local routes (`kubeIPVS.virtualAddresses: routes`) on a real kernel: drift,
+ * restarts with either setting, other addresses of the node, cleanup, the switch to iptables mode,
+ * and answers to ARP. traffic-*.test.ts send traffic to them.
  */
 import assert from 'node:assert/strict'
 import type { ChildProcess } from 'node:child_process'

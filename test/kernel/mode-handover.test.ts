@@ -1,6 +1,6 @@
 /**
- * What a switch of the mode must not need or interrupt: the API server, which is away here, and the answers of a health check port,
- * which a client asks all the time.
+ * What a switch of the mode must not need or interrupt: the API server, which is away here, and the
+ * answers of a health check port, which a client asks all the time.
  */
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
@@ -17,7 +17,10 @@ const PORT = 32001
 /** Virtual servers wait for their rules for up to 15 s. */
 const RULES_MS = 30_000
 const TABLE = ['-A -t 10.96.0.1:80 -s rr', '-a -t 10.96.0.1:80 -r 10.244.0.1:8080 -m -w 1'].toSorted()
-/** Asks over a new connection every 5 ms until its input ends, then prints how often and each answer that was not as it should be. */
+/**
+ * Asks over a new connection every 5 ms until its input ends, then prints how often and each answer
+ * that was not as it should be.
+ */
 const CLIENT = `
   const { request } = require('node:http')
   let asked = 0

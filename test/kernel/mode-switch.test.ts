@@ -1,6 +1,7 @@
 /**
- * A thousand established connections and a steady rate of new ones, at every kind of frontend and in both families, while the
- * mode is switched and the daemon is restarted: none is dropped and none fails. Each step continues with what the step before left.
+ * A thousand established connections and a steady rate of new ones, at every kind of frontend and
+ * in both families, while the mode is switched and the daemon is restarted: none is dropped and
+ * none fails. Each step continues with what the step before left.
  */
 import assert from 'node:assert/strict'
 import type { ChildProcess } from 'node:child_process'

@@ -1,6 +1,7 @@
 /**
- * Which mode the kernel has something of, as every command without a daemon finds it: a virtual server of another program is no mode, and
- * after a switch of the mode connections of both modes are counted.
+ * Which mode the kernel has something of, as every command without a daemon finds it: a virtual
+ * server of another program is no mode, and after a switch of the mode connections of both modes
+ * are counted.
  */
 import assert from 'node:assert/strict'
 import type { ChildProcess } from 'node:child_process'

@@ -1,6 +1,7 @@
 /**
- * Rules that nft makes in tables of iptables-nft, so that iptables-save cannot print the table: Services work all the same, at a start, at a
- * restart and for new Services, and a cleanup removes what is ours and nothing else.
+ * Rules that nft makes in tables of iptables-nft, so that iptables-save cannot print the table:
+ * Services work all the same, at a start, at a restart and for new Services, and a cleanup removes
+ * what is ours and nothing else.
  */
 import assert from 'node:assert/strict'
 import type { ChildProcess } from 'node:child_process'
@@ -15,7 +16,10 @@ import { needs } from './needs.ts'
 const MODES = ['ipvs', 'iptables'] as const
 type Mode = (typeof MODES)[number]
 
-/** A rule of nft by how iptables-nft fails over it: it names the table in a comment, or ends. Both in front of our jumps and behind them. */
+/**
+ * A rule of nft by how iptables-nft fails over it: it names the table in a comment, or ends. Both
+ * in front of our jumps and behind them.
+ */
 const NATIVE = {
   'is named by iptables-save': { table: 'filter', chain: 'INPUT', rule: 'ct state established,related accept' },
   'ends iptables-save': { table: 'filter', chain: 'INPUT', rule: 'meta skuid 0 accept' },

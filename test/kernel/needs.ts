@@ -1,7 +1,8 @@
 /**
- * What a kernel test needs besides IPVS: `test('...', needs('nft'), ...)`, also for a suite. A missing need makes a skip whose
- * reason starts with `needs`; the runner lists and counts those, and never as passed. Every probe runs in temporary
- * namespaces, so it leaves nothing in the kernel.
+ * What a kernel test needs besides IPVS: `test('...', needs('nft'), ...)`, also for a suite. A
+ * missing need makes a skip whose reason starts with `needs`; the runner lists and counts those,
+ * and never as passed. Every probe runs in temporary namespaces, so it leaves nothing in the
+ * kernel.
  */
 import { spawnSync } from 'node:child_process'
 import { release } from 'node:os'

@@ -1,6 +1,6 @@
 /**
- * Links, addresses, routes and their announcements on a real kernel, with the JSON of `ip` as the judge. Needs root and dummy
- * interfaces; the tests make their own interfaces and delete them.
+ * Links, addresses, routes and their announcements on a real kernel, with the JSON of `ip` as the
+ * judge. Needs root and dummy interfaces; the tests make their own interfaces and delete them.
  */
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'

@@ -1,7 +1,7 @@
 /**
- * What a new user does, from one rendering of the chart to answers of a sample application: its objects are applied to an API server,
- * and the pod of the DaemonSet starts in the image's root file system exactly as the rendering says. Nothing of the chart is repeated
- * here.
+ * What a new user does, from one rendering of the chart to answers of a sample application: its
+ * objects are applied to an API server, and the pod of the DaemonSet starts in the image's root
+ * file system exactly as the rendering says. Nothing of the chart is repeated here.
  */
 import assert from 'node:assert/strict'
 import type { ChildProcess } from 'node:child_process'

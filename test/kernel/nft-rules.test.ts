@@ -1,6 +1,7 @@
 /**
- * Rules of nf_tables in the tables of iptables, read from the kernel: which of them iptables prints as they are. The other direction is what
- * matters: no rule counts as exact of which iptables leaves something out.
+ * Rules of nf_tables in the tables of iptables, read from the kernel: which of them iptables prints
+ * as they are. The other direction is what matters: no rule counts as exact of which iptables
+ * leaves something out.
  */
 import assert from 'node:assert/strict'
 import { spawnSync } from 'node:child_process'

@@ -94,8 +94,8 @@ describe('IPVS services of other protocols', () => {
 })
 
 /**
- * Deletes a host address of kube-ipvs0 and adds it in another way, in one datagram. The daemon may still add its own between
- * the two messages (EEXIST); then it is done once more.
+ * Deletes a host address of kube-ipvs0 and adds it in another way, in one datagram. The daemon may
+ * still add its own between the two messages (EEXIST); then it is done once more.
  */
 async function rebind(address: string, to: Binding): Promise<void> {
   const rtnetlink = openRtnetlink()

@@ -1,6 +1,7 @@
 /**
- * The packet paths that docs/packet-paths.md draws: at which hooks of the kernel the packets of one connection appear, and with which
- * addresses. Chains at priority 0 of each hook are where the table filter is: after nat of PREROUTING and OUTPUT, before nat of POSTROUTING.
+ * The packet paths that docs/packet-paths.md draws: at which hooks of the kernel the packets of one
+ * connection appear, and with which addresses. Chains at priority 0 of each hook are where the
+ * table filter is: after nat of PREROUTING and OUTPUT, before nat of POSTROUTING.
  */
 import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, it } from 'node:test'

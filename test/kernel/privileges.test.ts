@@ -1,6 +1,7 @@
 /**
- * The daemon with the rights that the chart gives its container, and no others: after the privileged init container it writes every
- * table and repairs it, in both modes and with both back ends of iptables. With one capability less it ends with one sentence.
+ * The daemon with the rights that the chart gives its container, and no others: after the
+ * privileged init container it writes every table and repairs it, in both modes and with both back
+ * ends of iptables. With one capability less it ends with one sentence.
  */
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawnSync } from 'node:child_process'

@@ -1,6 +1,6 @@
 /**
- * The daemon against an API server that authorizes by the rules of the chart's ClusterRole and refuses everything else: no request of
- * the daemon is refused, and each part of the rules is used.
+ * The daemon against an API server that authorizes by the rules of the chart's ClusterRole and
+ * refuses everything else: no request of the daemon is refused, and each part of the rules is used.
  */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
@@ -45,7 +45,8 @@ beforeEach(async () => {
   server.store.put('services', service('web', { clusterIP: '10.96.0.1' }))
   server.store.put('endpointslices', slice('web', ['10.244.0.1']))
   bench = new Workbench({}, { conntrack: { maxPerCore: 0 }, nodePortAddresses: ['10.0.2.0/24'] })
-  // Each attempt to open such a port at the node's address fails, and is an occurrence of one Event: the first creates it, the second changes it.
+  // Each attempt to open such a port at the node's address fails, and is an occurrence of one
+  // Event: the first creates it, the second changes it.
   taken = HEALTH_PORTS.map((port) => createServer().listen(port, '0.0.0.0'))
   await Promise.all(taken.map((one) => once(one, 'listening')))
 })

@@ -1,4 +1,7 @@
-/** Two programs that write the same items: the report, the Event, the metric, and that other items are not slowed down. */
+/**
+ * Two programs that write the same items: the report, the Event, the metric, and that other items
+ * are not slowed down.
+ */
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,6 +1,7 @@
 /**
- * Services of one tenant that would take all memory of a node, at the memory limit of the chart (512Mi). A daemon in such a container gets a heap of
- * 256 MiB from node, which it gets here too, and its resident memory counts. The kernel's memory is charged to nobody.
+ * Services of one tenant that would take all memory of a node, at the memory limit of the chart
+ * (512Mi). A daemon in such a container gets a heap of 256 MiB from node, which it gets here too,
+ * and its resident memory counts. The kernel's memory is charged to nobody.
  */
 import assert from 'node:assert/strict'
 import type { ChildProcess } from 'node:child_process'
@@ -24,7 +25,10 @@ const OF_OTHERS = 64 * MIB
 const KERNEL_BYTES = 900 + 64 * cpus().length
 
 const DEFAULT_LIMIT = 300_000
-/** The limit and the shape of the tenant's two Services. With the default they have the size of a real attack, which takes minutes. */
+/**
+ * The limit and the shape of the tenant's two Services. With the default they have the size of a
+ * real attack, which takes minutes.
+ */
 const ROWS = rowsOfRun(
   [
     { limit: 9000, ports: 150, endpoints: 150, waitMs: 30_000 },

@@ -1,4 +1,7 @@
-/** iptables mode and 127.0.0.0/8 on a real kernel: node ports are opened to it only behind its guard (CVE-2020-8558). */
+/**
+ * iptables mode and 127.0.0.0/8 on a real kernel: node ports are opened to it only behind its guard
+ * (CVE-2020-8558).
+ */
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, it } from 'node:test'

@@ -1,6 +1,7 @@
 /**
- * The daemon and its sets and rules under failures: iptables programs that hang, are missing, locked or refuse a rule;
- * kernels that lack a match; sets that are full, of another type or in use; chains that foreign rules lead to.
+ * The daemon and its sets and rules under failures: iptables programs that hang, are missing,
+ * locked or refuse a rule; kernels that lack a match; sets that are full, of another type or in
+ * use; chains that foreign rules lead to.
  */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'

@@ -1,6 +1,6 @@
 /**
- * The whole daemon where only one IP family can be served, in both modes: it does not touch the other one, logs that once,
- * and its health ports judge by the served family.
+ * The whole daemon where only one IP family can be served, in both modes: it does not touch the
+ * other one, logs that once, and its health ports judge by the served family.
  */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
@@ -74,7 +74,10 @@ async function live(): Promise<{ readonly status: number; readonly body: Live }>
   return { status: answer.status, body: (await answer.json()) as Live } // the body is kube-proxy's
 }
 
-/** Asks until something that is wrong since now would have made it unhealthy, twice 2 x syncPeriod; every answer is 200. */
+/**
+ * Asks until something that is wrong since now would have made it unhealthy, twice 2 x syncPeriod;
+ * every answer is 200.
+ */
 async function staysLive(families: readonly string[]): Promise<void> {
   await eventually(async () => assert.equal((await live()).status, 200))
   const sinceMs = Date.now()

@@ -1,6 +1,6 @@
 /**
- * The start check on a real kernel: it finds what exists, misses what does not, and makes nothing by asking. The programs
- * (ipvsadm, ipset, iptables) are the judges of what exists.
+ * The start check on a real kernel: it finds what exists, misses what does not, and makes nothing
+ * by asking. The programs (ipvsadm, ipset, iptables) are the judges of what exists.
  */
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'

@@ -1,6 +1,6 @@
 /**
- * A daemon that starts on a kernel that is right already, from an earlier start or from kube-proxy 1.37.2, writes nothing, and
- * no connection ends.
+ * A daemon that starts on a kernel that is right already, from an earlier start or from kube-proxy
+ * 1.37.2, writes nothing, and no connection ends.
  */
 import assert from 'node:assert/strict'
 import type { ChildProcess } from 'node:child_process'
@@ -267,7 +267,10 @@ const IPVS_CUTS: Readonly<Record<string, Cut>> = {
   'half of everything': without(/ipvs\.txt|addresses/, /10\.96\.10\.2|198\.51\.100/),
 }
 
-/** The objects that kube-proxy's rules of iptables mode name; a kernel without them takes the rules without these matches. */
+/**
+ * The objects that kube-proxy's rules of iptables mode name; a kernel without them takes the rules
+ * without these matches.
+ */
 async function makeCounters(): Promise<void> {
   const netlink = openNetfilter()
   try {

@@ -1,6 +1,7 @@
 /**
- * `kube-ipvs top` and `kube-ipvs drain` on real traffic: rates of connections, packets and bytes by Service and by real server, and
- * when the last connection to a pod has gone; in both modes, with a daemon and without.
+ * `kube-ipvs top` and `kube-ipvs drain` on real traffic: rates of connections, packets and bytes by
+ * Service and by real server, and when the last connection to a pod has gone; in both modes, with a
+ * daemon and without.
  */
 import assert from 'node:assert/strict'
 import type { ChildProcess } from 'node:child_process'

@@ -1,7 +1,7 @@
 /**
- * Session affinity: a client address keeps its endpoint at each frontend until the timeout or the end of the endpoint;
- * without affinity, endpoints take turns. The kernel keeps an affinity while it remembers one of its connections: for
- * datagrams that time is one second here.
+ * Session affinity: a client address keeps its endpoint at each frontend until the timeout or the
+ * end of the endpoint; without affinity, endpoints take turns. The kernel keeps an affinity while
+ * it remembers one of its connections: for datagrams that time is one second here.
  */
 import assert from 'node:assert/strict'
 import { type ChildProcess, execFile } from 'node:child_process'
@@ -44,7 +44,10 @@ async function remembers({ protocol, address, port }: Place): Promise<boolean> {
   })
 }
 
-/** With routes one virtual IP of the cluster and one of outside are enough; node ports have neither address nor route. */
+/**
+ * With routes one virtual IP of the cluster and one of outside are enough; node ports have neither
+ * address nor route.
+ */
 const PART = {
   addresses: { kinds: KINDS, protocols: ['tcp', 'udp', 'sctp'], first: 1 },
   // The kernel remembers affinities to the virtual IPs of the Services before.

@@ -1,7 +1,8 @@
 /**
- * A cold start with 2,000 Services and clients that send requests from before its first moment: no packet to a VIP leaves
- * unmasqueraded, none passes a firewall that does not exist yet, and the API server's Service and the cluster's DNS are
- * served first. Some requests must be answered before the start ends, or the test proves nothing.
+ * A cold start with 2,000 Services and clients that send requests from before its first moment: no
+ * packet to a VIP leaves unmasqueraded, none passes a firewall that does not exist yet, and the API
+ * server's Service and the cluster's DNS are served first. Some requests must be answered before
+ * the start ends, or the test proves nothing.
  */
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'

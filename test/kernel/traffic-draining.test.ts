@@ -1,7 +1,8 @@
 /**
- * Established TCP connections whose endpoint is removed: they continue, new ones reach other endpoints, and the real server
- * is removed when its last connection has ended, with or without a restart in between. The kernel remembers a connection that
- * was reset for ten seconds, and the daemon counts connections at most every 30 s.
+ * Established TCP connections whose endpoint is removed: they continue, new ones reach other
+ * endpoints, and the real server is removed when its last connection has ended, with or without a
+ * restart in between. The kernel remembers a connection that was reset for ten seconds, and the
+ * daemon counts connections at most every 30 s.
  */
 import assert from 'node:assert/strict'
 import type { ChildProcess } from 'node:child_process'
@@ -45,7 +46,10 @@ for (const virtualAddresses of VIRTUAL_ADDRESSES)
       cluster.stop()
     })
 
-    /** Weights of pod a's TCP real servers that have or had connections, one of each virtual server that clients used. */
+    /**
+     * Weights of pod a's TCP real servers that have or had connections, one of each virtual server
+     * that clients used.
+     */
     const weightsOfA = (): string[] => {
       const ofA = new RegExp(`^-a -t (.*) -r \\[?(?:${ADDRESSES.a.IPv4}|${ADDRESSES.a.IPv6})\\]?:.* -w (\\d+)$`)
       const asked = new Set(

@@ -1,7 +1,8 @@
 /**
- * Established connections of a Service that does not change, at every kind of frontend and in both families, exchange data
- * all the time: no change of other Services or of the daemon ends one or makes it fall silent. There are many virtual
- * servers, so that a SIGKILL in the middle of a pass leaves some of them unwritten.
+ * Established connections of a Service that does not change, at every kind of frontend and in both
+ * families, exchange data all the time: no change of other Services or of the daemon ends one or
+ * makes it fall silent. There are many virtual servers, so that a SIGKILL in the middle of a pass
+ * leaves some of them unwritten.
  */
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'

@@ -1,7 +1,9 @@
 /**
- * Which endpoint answers at a frontend of each kind, and which client the endpoint sees: the client's own address and port, or the node's. In both
- * modes, with both back ends of iptables; what `explain` predicts is compared with each answer. In iptables mode endpoints are chosen at random, so a
- * client repeats its request until every expected endpoint has answered; virtual servers take turns, while nothing else connects to the same frontend.
+ * Which endpoint answers at a frontend of each kind, and which client the endpoint sees: the
+ * client's own address and port, or the node's. In both modes, with both back ends of iptables;
+ * what `explain` predicts is compared with each answer. In iptables mode endpoints are chosen at
+ * random, so a client repeats its request until every expected endpoint has answered; virtual
+ * servers take turns, while nothing else connects to the same frontend.
  */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
@@ -32,8 +34,10 @@ type Policy = (typeof POLICIES)[number]
 type Mode = 'ipvs' | 'iptables'
 
 /**
- * The numbers of the Services. Pods a and b are on this node, c is on another. Those named after a policy have pods a and c; `host` is answered by this
- * node itself; the others have pod a, and source ranges for one client or for this node, in iptables mode (traffic-source-ranges.test.ts has ipvs mode).
+ * The numbers of the Services. Pods a and b are on this node, c is on another. Those named after a
+ * policy have pods a and c; `host` is answered by this node itself; the others have pod a, and
+ * source ranges for one client or for this node, in iptables mode (traffic-source-ranges.test.ts
+ * has ipvs mode).
  */
 const NUMBER = {
   Cluster: 1,
@@ -54,8 +58,10 @@ const BOTH_ROLES = { externalIPs: ['192.0.2.6', 'fd00:192::6', '198.51.100.6', '
 
 const BOTH = 'a node, c node'
 /**
- * Service traffic from outside is masqueraded unless an external policy Local keeps the client's address; a pod's traffic to a ClusterIP is not, except
- * to itself. In iptables mode pods and the node itself reach every endpoint of an external address with policy Local; virtual servers know no clients.
+ * Service traffic from outside is masqueraded unless an external policy Local keeps the client's
+ * address; a pod's traffic to a ClusterIP is not, except to itself. In iptables mode pods and the
+ * node itself reach every endpoint of an external address with policy Local; virtual servers know
+ * no clients.
  */
 const ROWS: readonly (readonly [
   to: 'ClusterIP' | 'external',

@@ -1,7 +1,8 @@
 /**
- * Which traffic to a ClusterIP is masqueraded, for each way to configure what is local: pod a sees the client's own
- * address and port, or the node's. Pods a and b are on this node, c and `other` on another. Each row starts on what the
- * daemon of the row before left, so neighbouring rows expect different things. What `explain` predicts must be the same.
+ * Which traffic to a ClusterIP is masqueraded, for each way to configure what is local: pod a sees
+ * the client's own address and port, or the node's. Pods a and b are on this node, c and `other` on
+ * another. Each row starts on what the daemon of the row before left, so neighbouring rows expect
+ * different things. What `explain` predicts must be the same.
  */
 import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, it } from 'node:test'

@@ -1,7 +1,8 @@
 /**
- * Traffic that is not answered: virtual servers without endpoints, other ports of a VIP and pings to it are refused; traffic
- * from outside that external policy Local sends to another node is lost, because the answer does not return through this
- * node. All requests run at the same time, because some refusals take long. What `explain` predicts is compared with each outcome.
+ * Traffic that is not answered: virtual servers without endpoints, other ports of a VIP and pings
+ * to it are refused; traffic from outside that external policy Local sends to another node is lost,
+ * because the answer does not return through this node. All requests run at the same time, because
+ * some refusals take long. What `explain` predicts is compared with each outcome.
  */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'

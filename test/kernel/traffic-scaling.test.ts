@@ -1,7 +1,8 @@
 /**
- * Endpoints are removed one by one and added again while clients connect all the time: with every scheduler no client is
- * refused, and only the remaining endpoints get connections. A scheduler that hashes refuses a client when the server it
- * chose has weight 0, unless a flag prevents it; dh has no such flag, so it refuses every client whose server drains.
+ * Endpoints are removed one by one and added again while clients connect all the time: with every
+ * scheduler no client is refused, and only the remaining endpoints get connections. A scheduler
+ * that hashes refuses a client when the server it chose has weight 0, unless a flag prevents it; dh
+ * has no such flag, so it refuses every client whose server drains.
  */
 import assert from 'node:assert/strict'
 import { after, afterEach, before, describe, it } from 'node:test'

@@ -1,6 +1,7 @@
 /**
- * Source ranges of load balancers: a client outside them gets no answer and no refusal, wherever it is; the Service's other
- * frontends answer every client. Pods a and b are on this node; a answers. `explain` must predict all of it.
+ * Source ranges of load balancers: a client outside them gets no answer and no refusal, wherever it
+ * is; the Service's other frontends answer every client. Pods a and b are on this node; a answers.
+ * `explain` must predict all of it.
  */
 import assert from 'node:assert/strict'
 import type { ChildProcess } from 'node:child_process'

@@ -1,7 +1,8 @@
 /**
- * Clients that keep their UDP port, at each kind of frontend: a client whose endpoint may no longer answer is answered by
- * another one at once, whatever the change was, and the other clients keep their endpoints. A flow is renewed by every
- * datagram, so a client that continues to send would otherwise be lost.
+ * Clients that keep their UDP port, at each kind of frontend: a client whose endpoint may no longer
+ * answer is answered by another one at once, whatever the change was, and the other clients keep
+ * their endpoints. A flow is renewed by every datagram, so a client that continues to send would
+ * otherwise be lost.
  */
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, it } from 'node:test'
@@ -35,7 +36,10 @@ const ROWS: readonly [what: string, change: readonly Manifest[], left: 'a' | 'b'
 const PORTS = [0, 1, 2, 3]
 const FROM: readonly From[] = ['client', 'b']
 
-/** With routes the changes that end flows by an address and by a policy are enough: what removes flows does not know the way. */
+/**
+ * With routes the changes that end flows by an address and by a policy are enough: what removes
+ * flows does not know the way.
+ */
 const ROWS_OF: Readonly<Record<VirtualAddresses, typeof ROWS>> = {
   addresses: ROWS,
   routes: ROWS.filter(([, , left]) => left === 'a'),
@@ -91,8 +95,10 @@ for (const [virtualAddresses, rows] of VIRTUAL_ADDRESSES.map((way) => [way, ROWS
   })
 
 /**
- * New flows are masqueraded: a flow that begins before that is answered past the node, as long as it lasts. The policy Local of an earlier test, also of
- * another daemon, goes from the kernel in two steps: entries first, then the rules of sets that have become empty or have their first entry.
+ * New flows are masqueraded: a flow that begins before that is answered past the node, as long as
+ * it lasts. The policy Local of an earlier test, also of another daemon, goes from the kernel in
+ * two steps: entries first, then the rules of sets that have become empty or have their first
+ * entry.
  */
 function isMasqueraded(): void {
   const entries = kubeLines('ipset save').flatMap((line) => /^add (\S+)/.exec(line)?.[1] ?? [])

@@ -1,4 +1,7 @@
-/** Which externalIPs and load-balancer addresses a Service may have, on a real kernel: a refused address is in no table. */
+/**
+ * Which externalIPs and load-balancer addresses a Service may have, on a real kernel: a refused
+ * address is in no table.
+ */
 import assert from 'node:assert/strict'
 import { connect, createServer, type Server } from 'node:net'
 import { afterEach, beforeEach, describe, it } from 'node:test'

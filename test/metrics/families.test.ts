@@ -1,4 +1,7 @@
-/** The metric families of the page, compared with those of the real kube-proxy and, for our own, with docs/metrics.md. */
+/**
+ * The metric families of the page, compared with those of the real kube-proxy and, for our own,
+ * with docs/metrics.md.
+ */
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { before, describe, it } from 'node:test'

@@ -1,6 +1,7 @@
 /**
- * kubeproxy_sync_proxy_rules_no_local_endpoints_total after every recorded step, in both modes, beside what kube-proxy had. A step that is
- * neither equal nor listed fails the test, and so does a listed step that is equal.
+ * kubeproxy_sync_proxy_rules_no_local_endpoints_total after every recorded step, in both modes,
+ * beside what kube-proxy had. A step that is neither equal nor listed fails the test, and so does a
+ * listed step that is equal.
  */
 import assert from 'node:assert/strict'
 import { existsSync, readFileSync } from 'node:fs'

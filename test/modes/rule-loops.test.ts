@@ -1,4 +1,7 @@
-/** One rule loop over iptables in memory: when it counts as clean, which begins the removal of what another mode left, and which passes are full. */
+/**
+ * One rule loop over iptables in memory: when it counts as clean, which begins the removal of what
+ * another mode left, and which passes are full.
+ */
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
 import { IptablesTable } from '../../src/iptables/table.ts'

@@ -1,5 +1,6 @@
 /**
- * The real socket on the Linux that runs the tests, without privileges: rtnetlink answers requests for a link to every user.
+ * The real socket on the Linux that runs the tests, without privileges: rtnetlink answers requests
+ * for a link to every user.
  */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'

@@ -11,7 +11,10 @@ const ESRCH = '24000000 02000001 05000000 49000000 fdffffff 44000000 17000100 05
 /** RTM_NEWADDR with a wrong prefix length: EINVAL with text (0x300: capped, with attributes). */
 const EINVAL = `44000000 02000003 07000000 49000000 eaffffff 28000000 14000506 07000000 00000000
   20000100 697076343a20496e76616c696420707265666978206c656e677468 00`
-/** The same error from a socket without NETLINK_CAP_ACK: the whole request is echoed; offset and missing type follow. */
+/**
+ * The same error from a socket without NETLINK_CAP_ACK: the whole request is echoed; offset and
+ * missing type follow.
+ */
 const UNCAPPED = `3c000000 02000002 07000000 49000000 eaffffff 18000000 14000506 07000000 00000000 aabbccdd 11223344
   08000200 1c000000 08000500 02000000`
 

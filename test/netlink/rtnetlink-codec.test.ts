@@ -1,6 +1,6 @@
 /**
- * Links, addresses and routes on the wire: requests compared with bytes made by hand from the headers, replies as recorded from
- * Linux 7.2.
+ * Links, addresses and routes on the wire: requests compared with bytes made by hand from the
+ * headers, replies as recorded from Linux 7.2.
  */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
@@ -138,7 +138,10 @@ describe('rtnetlink requests', () => {
   })
 })
 
-/** An IPv4 address with flags, one of a point-to-point link, two of IPv6; the last two attributes of each are not read. */
+/**
+ * An IPv4 address with flags, one of a point-to-point link, two of IPv6; the last two attributes of
+ * each are not read.
+ */
 const ADDRESSES: readonly (readonly [string, object])[] = [
   [
     '50000000 14002200 03000000 49000000 02208000 05000000 08000100 0a600001 08000200 0a600001 09000300 63617030 00000000 08000800 80000000 14000600 ffffffff ffffffff aa000000 aa000000',

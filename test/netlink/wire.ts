@@ -1,5 +1,6 @@
 /**
- * Bytes for tests, made by hand and not by the encoder under test, and a transport that simulates any kernel.
+ * Bytes for tests, made by hand and not by the encoder under test, and a transport that simulates
+ * any kernel.
  */
 import type { ReceivedMessage } from '../../src/netlink/message.ts'
 import { visitMessages } from '../../src/netlink/message.ts'

@@ -1,4 +1,7 @@
-/** The messages that list and delete rules of nf_tables, and rules in answers of kernels, with bytes as linux/netfilter/nf_tables.h has them. */
+/**
+ * The messages that list and delete rules of nf_tables, and rules in answers of kernels, with bytes
+ * as linux/netfilter/nf_tables.h has them.
+ */
 import assert from 'node:assert/strict'
 import { describe, it, test } from 'node:test'
 import {
@@ -23,7 +26,10 @@ import {
   toHex,
 } from '../netlink/wire.ts'
 
-/** An attribute: its type, and its payload as bytes, as text with its NUL, or as a number of 32 bits in network order. */
+/**
+ * An attribute: its type, and its payload as bytes, as text with its NUL, or as a number of 32 bits
+ * in network order.
+ */
 function attribute(type: number, payload: Uint8Array | string | number): Uint8Array {
   const body =
     typeof payload === 'number'

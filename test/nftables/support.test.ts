@@ -17,7 +17,10 @@ import { errorMessage, FakeTransport, hex, message, type Reply, requests, toHex 
 
 const [EPERM, ENOENT, EINVAL, EPROTONOSUPPORT, EOPNOTSUPP] = [1, 2, 22, 93, 95]
 
-/** A kernel that answers message `index` of a datagram with an errno, or a reply of its type where that is undefined. */
+/**
+ * A kernel that answers message `index` of a datagram with an errno, or a reply of its type where
+ * that is undefined.
+ */
 function kernel(...errnos: readonly (number | undefined)[]): NetlinkConnection {
   const transport = new FakeTransport((datagram) =>
     requests(datagram).flatMap(({ type, flags, sequence }, index) => {

@@ -1,6 +1,7 @@
 /**
- * The choice of the back end on made-up hosts: folders with programs, their output, tables of the kernel. Each case also lists
- * the programs that may be started; without legacy tables that is no legacy program.
+ * The choice of the back end on made-up hosts: folders with programs, their output, tables of the
+ * kernel. Each case also lists the programs that may be started; without legacy tables that is no
+ * legacy program.
  */
 import assert from 'node:assert/strict'
 import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'

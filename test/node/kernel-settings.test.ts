@@ -69,7 +69,8 @@ describe('conntrackSettings', () => {
       'net/netfilter/nf_conntrack_udp_timeout = 45',
     ]))
 
-  // The recordings list every sysctl after kube-proxy started with the configuration of the case; a larger hash size stays.
+  // The recordings list every sysctl after kube-proxy started with the configuration of the case; a
+  // larger hash size stays.
   for (const name of ['base-no-services', 'conntrack-config', 'conntrack-config-cap', 'strict-arp'])
     it(`gives a fresh kernel the values recorded for ${name}`, () => {
       const { config } = parse(readFileSync(recordingPath(`cases/${name}/case.yaml`), 'utf8'))

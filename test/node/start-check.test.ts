@@ -1,6 +1,6 @@
 /**
- * The questions of the start check and its findings, without a kernel. The list of needs is compared with the rules and sets
- * themselves, so that a new match cannot be forgotten.
+ * The questions of the start check and its findings, without a kernel. The list of needs is
+ * compared with the rules and sets themselves, so that a new match cannot be forgotten.
  */
 import assert from 'node:assert/strict'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'

@@ -1,7 +1,7 @@
 /**
- * A recorded case as `test/recordings/README.md` describes it: what to do in each step, what the API server served and what
- * kube-proxy left. A state file that is left out equals that of `base-no-services`, except those files that are only there
- * when they say something.
+ * A recorded case as `test/recordings/README.md` describes it: what to do in each step, what the
+ * API server served and what kube-proxy left. A state file that is left out equals that of
+ * `base-no-services`, except those files that are only there when they say something.
  */
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -65,8 +65,9 @@ export interface ChosenCases {
 }
 
 /**
- * The cases of a folder that were recorded in this mode and whose names contain one of the patterns, sorted; `!TEXT` leaves
- * out names that contain TEXT. The error says, in one sentence, why there is none.
+ * The cases of a folder that were recorded in this mode and whose names contain one of the
+ * patterns, sorted; `!TEXT` leaves out names that contain TEXT. The error says, in one sentence,
+ * why there is none.
  */
 export function chooseCases(
   folder: string,

@@ -1,6 +1,7 @@
 /**
- * What a case feeds the program: its configuration, laid over the base configuration as the recorder did it, and the objects
- * of a step, of which only what changed since the step before is put into the API server.
+ * What a case feeds the program: its configuration, laid over the base configuration as the
+ * recorder did it, and the objects of a step, of which only what changed since the step before is
+ * put into the API server.
  */
 import { type ApiStore, asObject, type Json, KIND_NAME } from '../../dev/api-server/store.ts'
 import type { ObjectKind } from '../../src/service/objects.ts'

@@ -30,7 +30,7 @@ export type State = Partial<Readonly<Record<StateFile, string>>>
 export const isStateFile = (name: unknown): name is StateFile => STATE_FILES.some((file) => file === name)
 
 /**
- * `fresh`: a case runs in a new network namespace. `kernel`: it runs in the kernel's first one, where the
- * size of the conntrack table can be set, and clears it.
+ * `fresh`: a case runs in a new network namespace. `kernel`: it runs in the kernel's first one,
+ * where the size of the conntrack table can be set, and clears it.
  */
 export type Ground = 'fresh' | 'kernel'

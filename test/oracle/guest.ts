@@ -1,6 +1,6 @@
 /**
- * The part of the oracle that runs on the test kernel: gives the cases to workers and prints one line of JSON for each, and
- * nothing else, on stdout.
+ * The part of the oracle that runs on the test kernel: gives the cases to workers and prints one
+ * line of JSON for each, and nothing else, on stdout.
  */
 import { availableParallelism } from 'node:os'
 import { groundOf } from './case-file.ts'

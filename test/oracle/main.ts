@@ -1,6 +1,7 @@
 /**
- * `npm run test:oracle`: replays the recorded cases of a folder on a real kernel, through the program's API-server source;
- * prints one line a case and last `N passed, M failed`. A run without cases fails, and so does a case that did not end.
+ * `npm run test:oracle`: replays the recorded cases of a folder on a real kernel, through the
+ * program's API-server source; prints one line a case and last `N passed, M failed`. A run without
+ * cases fails, and so does a case that did not end.
  */
 import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
 import { join, resolve } from 'node:path'

@@ -1,6 +1,6 @@
 /**
- * The node of the recordings: eth0 with its addresses, nothing else, kernel defaults. A case that starts from another node
- * proves nothing, so a difference ends the case.
+ * The node of the recordings: eth0 with its addresses, nothing else, kernel defaults. A case that
+ * starts from another node proves nothing, so a difference ends the case.
  */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { CodedError } from '../../src/values/errors.ts'

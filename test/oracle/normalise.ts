@@ -1,7 +1,8 @@
 /**
- * The normalisation of `test/recordings/README.md`: it removes what two dumps of the same state may differ in, and nothing
- * else. The order of rules inside a chain stays, because the first match wins; only the chains named in SORTED_CHAINS are
- * sorted, because kube-proxy writes them in random order. Pure.
+ * The normalisation of `test/recordings/README.md`: it removes what two dumps of the same state may
+ * differ in, and nothing else. The order of rules inside a chain stays, because the first match
+ * wins; only the chains named in SORTED_CHAINS are sorted, because kube-proxy writes them in random
+ * order. Pure.
  */
 import type { StateFile } from './files.ts'
 
@@ -123,7 +124,10 @@ export function normaliseProcess(text: string): string {
   return textOf(facts)
 }
 
-/** One answer of a listener, as recorded: header lines sorted, times replaced, what belongs to the connection dropped. */
+/**
+ * One answer of a listener, as recorded: header lines sorted, times replaced, what belongs to the
+ * connection dropped.
+ */
 export interface Answer {
   /** As `ss -ltn` prints the local address. */
   readonly listen: string

@@ -1,4 +1,7 @@
-/** How the recorded cases are divided into parts that the runner of tests (dev/testing/recordings.ts) treats like files. */
+/**
+ * How the recorded cases are divided into parts that the runner of tests
+ * (dev/testing/recordings.ts) treats like files.
+ */
 import { chooseCases, groundOf } from './case-file.ts'
 import { type Ground, type Mode, MODES } from './files.ts'
 

@@ -1,5 +1,6 @@
 /**
- * The program under test as a child process of a case: start, stop, cleanup, and how it ended. It never outlives its case.
+ * The program under test as a child process of a case: start, stop, cleanup, and how it ended. It
+ * never outlives its case.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { closeSync, existsSync, openSync, readFileSync } from 'node:fs'
@@ -48,7 +49,8 @@ export class Program {
   }
 
   start(): void {
-    // kube-proxy accepts every externalIP, which here needs an option (row 55): with it every recording can be compared.
+    // kube-proxy accepts every externalIP, which here needs an option (row 55): with it every
+    // recording can be compared.
     const child = this.#spawn(['--config', this.#configFile, '-v', '2', '--allow-protected-external-ips'])
     this.#child = child
     this.#ended = endOf(child)

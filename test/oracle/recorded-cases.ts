@@ -1,6 +1,8 @@
 /**
- * Recorded cases as tests, for `npm test -- --all`: `recorded-cases.ts?mode=ipvs&part=2&of=8&ground=fresh` holds every eighth case of ipvs mode, from the
- * second on, that runs in a new network namespace. The runner gives each part a process, beside the files of test/kernel.
+ * Recorded cases as tests, for `npm test -- --all`:
+ * `recorded-cases.ts?mode=ipvs&part=2&of=8&ground=fresh` holds every eighth case of ipvs mode, from
+ * the second on, that runs in a new network namespace. The runner gives each part a process, beside
+ * the files of test/kernel.
  */
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'

@@ -1,6 +1,6 @@
 /**
- * The result of one case, and the lines that report it. It is passed from the guest as one line of JSON, so it has plain
- * values only.
+ * The result of one case, and the lines that report it. It is passed from the guest as one line of
+ * JSON, so it has plain values only.
  */
 import { indented } from '../support/deviations.ts'
 

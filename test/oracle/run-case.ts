@@ -1,7 +1,8 @@
 /**
- * Runs one recorded case from its first step to its last on a clean node, and compares after each. A state counts only when
- * it has not changed for a while, longer where only an audit would change it: a step whose recorded state is that of the step
- * before would otherwise pass before the program has seen it.
+ * Runs one recorded case from its first step to its last on a clean node, and compares after each.
+ * A state counts only when it has not changed for a while, longer where only an audit would change
+ * it: a step whose recorded state is that of the step before would otherwise pass before the
+ * program has seen it.
  */
 import { execFile } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
@@ -27,7 +28,10 @@ const START_MS = 40_000
 /** How long a state must not change: after a change of objects, and where an audit may still repair something. */
 const QUIET_MS = 600
 const AUDIT_QUIET_MS = 2_500
-/** How long a state may take, on a fast kernel that others use, too: removal of a node address waits 10 s, and a repair backs off. */
+/**
+ * How long a state may take, on a fast kernel that others use, too: removal of a node address waits
+ * 10 s, and a repair backs off.
+ */
 const OBJECTS_MS = 20_000
 const DRIFT_MS = 30_000
 const POLL_MS = 150

@@ -1,6 +1,7 @@
 /**
- * Reads the state of the node: the output of programs, which during a wait start again only after a change, and the answers of the listening ports.
- * iptables-save runs without -t, because with -t it could create a table.
+ * Reads the state of the node: the output of programs, which during a wait start again only after a
+ * change, and the answers of the listening ports. iptables-save runs without -t, because with -t it
+ * could create a table.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { get } from 'node:http'

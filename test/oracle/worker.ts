@@ -1,6 +1,6 @@
 /**
- * Runs cases one after the other: reads a line of JSON with a task on stdin and writes a line with its result, and nothing
- * else, on stdout. The argument is the setting as JSON.
+ * Runs cases one after the other: reads a line of JSON with a task on stdin and writes a line with
+ * its result, and nothing else, on stdout. The argument is the setting as JSON.
  */
 import { writeFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'

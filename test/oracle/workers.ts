@@ -1,6 +1,6 @@
 /**
- * Worker processes that share a list of cases. A worker that dies or hangs fails the case that it runs, and another one
- * continues: each task has exactly one result.
+ * Worker processes that share a list of cases. A worker that dies or hangs fails the case that it
+ * runs, and another one continues: each task has exactly one result.
  */
 import { type ChildProcessByStdio, spawn } from 'node:child_process'
 import { join } from 'node:path'

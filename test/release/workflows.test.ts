@@ -1,4 +1,7 @@
-/** The workflows of the repository: everything by digest, and the right to sign only where nothing of the repository runs. */
+/**
+ * The workflows of the repository: everything by digest, and the right to sign only where nothing
+ * of the repository runs.
+ */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'

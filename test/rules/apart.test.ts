@@ -1,4 +1,7 @@
-/** The daemon apart from the tools: by what its files import. test/kernel/loaded-files.test.ts asks a running daemon. */
+/**
+ * The daemon apart from the tools: by what its files import. test/kernel/loaded-files.test.ts asks
+ * a running daemon.
+ */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { checkApart, isTool, loadedFrom } from './check.ts'

@@ -1,6 +1,6 @@
 /**
- * The checks behind the rule tests: from source files as texts to violations as sentences. Imports are found by their form:
- * one statement starts each line, as the formatter writes them.
+ * The checks behind the rule tests: from source files as texts to violations as sentences. Imports
+ * are found by their form: one statement starts each line, as the formatter writes them.
  */
 import { posix } from 'node:path'
 import {

@@ -1,4 +1,7 @@
-/** The documents name only what is there: files, headings, npm scripts, commands with their flags, and those about the code names of the code. */
+/**
+ * The documents name only what is there: files, headings, npm scripts, commands with their flags,
+ * and those about the code names of the code.
+ */
 import assert from 'node:assert/strict'
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'

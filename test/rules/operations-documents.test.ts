@@ -1,4 +1,7 @@
-/** What the documents for operators quote exists: lines of the log, metrics, fields of the configuration, and tests as evidence. */
+/**
+ * What the documents for operators quote exists: lines of the log, metrics, fields of the
+ * configuration, and tests as evidence.
+ */
 import assert from 'node:assert/strict'
 import { existsSync, globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -47,7 +50,7 @@ function unknownFields(text: string): string[] {
 
 /** Tests that are named as evidence and do not exist. */
 function missingEvidence(text: string): string[] {
-  return Array.from(text.matchAll(EVIDENCE), ([, path = '', name = '']) =>
+  return Array.from(text.replaceAll(/\s+/g, ' ').matchAll(EVIDENCE), ([, path = '', name = '']) =>
     existsSync(join(ROOT, path)) && read(path).includes(name) ? undefined : `${path}: ${name}`,
   ).filter((missing) => missing !== undefined)
 }

@@ -1,4 +1,7 @@
-/** The repository's own source files, for tests that read them: the program, and everything else that is written by hand. */
+/**
+ * The repository's own source files, for tests that read them: the program, and everything else
+ * that is written by hand.
+ */
 import { globSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 

@@ -1,6 +1,6 @@
 /**
- * Health check ports over TCP on the loopback device: exact answers, opening and closing ports, ports that another program
- * occupies. Each test has its own ports.
+ * Health check ports over TCP on the loopback device: exact answers, opening and closing ports,
+ * ports that another program occupies. Each test has its own ports.
  */
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'

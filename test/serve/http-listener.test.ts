@@ -1,6 +1,7 @@
 /**
- * Slow, excessive, half-open and hostile clients on every port of the program, and the behaviour of the listener itself. The
- * limits are shorter than the default ones, so that the tests are fast; no test measures a time.
+ * Slow, excessive, half-open and hostile clients on every port of the program, and the behaviour of
+ * the listener itself. The limits are shorter than the default ones, so that the tests are fast; no
+ * test measures a time.
  */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'

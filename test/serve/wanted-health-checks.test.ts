@@ -1,6 +1,6 @@
 /**
- * Which health check ports are wanted. The tests pass Services through DesiredFrontends, so WantedHealthChecks gets the same
- * calls as in the daemon.
+ * Which health check ports are wanted. The tests pass Services through DesiredFrontends, so
+ * WantedHealthChecks gets the same calls as in the daemon.
  */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'

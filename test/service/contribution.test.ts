@@ -1,6 +1,6 @@
 /**
- * From one Service to its frontends: kube-proxy's behaviour as rows. Rows print every frontend completely, so that a field that is wrong
- * for one role fails.
+ * From one Service to its frontends: kube-proxy's behaviour as rows. Rows print every frontend
+ * completely, so that a field that is wrong for one role fails.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'

@@ -1,6 +1,7 @@
 /**
- * Endpoint selection: the cases of kube-proxy's behaviour as rows, and laws that hold for any set of endpoints. A row lists every
- * endpoint with its verdict, so that a changed reason fails as well as a changed selection.
+ * Endpoint selection: the cases of kube-proxy's behaviour as rows, and laws that hold for any set
+ * of endpoints. A row lists every endpoint with its verdict, so that a changed reason fails as well
+ * as a changed selection.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -11,8 +12,8 @@ import type { TrafficPolicy } from '../../src/service/objects.ts'
 import { endpoint as sliceEndpoint } from '../support/objects.ts'
 
 /**
- * One endpoint in words: `local` or `remote`, then `unready`, `serving` (terminating and serving) or `dead` (terminating
- * and not serving), `zone=a,b`, `node=x,y`.
+ * One endpoint in words: `local` or `remote`, then `unready`, `serving` (terminating and serving)
+ * or `dead` (terminating and not serving), `zone=a,b`, `node=x,y`.
  */
 function endpoint(words: string, index: number): Endpoint {
   const parts = words.split(' ')

@@ -1,6 +1,6 @@
 /**
- * Joining Service ports with slices: keys, duplicates, order. Which of two entries for one ip:port counts does not depend on the
- * order of slices.
+ * Joining Service ports with slices: keys, duplicates, order. Which of two entries for one ip:port
+ * counts does not depend on the order of slices.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'

@@ -1,6 +1,7 @@
 /**
- * The work on a Service with many ports and endpoints, counted and not timed: endpoints count how often they are read, and that is the clock. No turn
- * reads much more than its slice allows, and all turns together read each endpoint a few times, whatever the number of ports.
+ * The work on a Service with many ports and endpoints, counted and not timed: endpoints count how
+ * often they are read, and that is the clock. No turn reads much more than its slice allows, and
+ * all turns together read each endpoint a few times, whatever the number of ports.
  */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'

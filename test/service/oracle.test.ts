@@ -1,7 +1,8 @@
 /**
- * Runs the recorded objects through parsers, selection and frontends. The virtual servers and bound addresses must be those that
- * kube-proxy left in the kernel, except in the steps listed here, each with its reason. A step that is neither equal nor listed fails
- * the test, and so does a listed step that is equal.
+ * Runs the recorded objects through parsers, selection and frontends. The virtual servers and bound
+ * addresses must be those that kube-proxy left in the kernel, except in the steps listed here, each
+ * with its reason. A step that is neither equal nor listed fails the test, and so does a listed
+ * step that is equal.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'

@@ -1,6 +1,7 @@
 /**
- * The compiled traffic of the bench in a cluster's namespaces: servers in place of pods a and c, and clients in the client's
- * namespace. For a thousand connections and more, which sockets of this process would be too slow for.
+ * The compiled traffic of the bench in a cluster's namespaces: servers in place of pods a and c,
+ * and clients in the client's namespace. For a thousand connections and more, which sockets of this
+ * process would be too slow for.
  */
 import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'

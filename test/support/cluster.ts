@@ -1,14 +1,16 @@
 /**
- * A node with two pods, another node with a third, and a client, all on one network; both families everywhere:
+ * A node with two pods, another node with a third, and a client, all on one network; both families
+ * everywhere:
  *
  *     client 10.0.2.100 ──┐                             ┌── a 10.244.0.1
  *                         ├── lan ── eth0 10.0.2.15 ────┤
  *     other 10.0.2.16 ────┘                             └── b 10.244.0.2
  *     (and pod c 10.244.1.1 there)
  *
- * This process's namespace is the node. Pods answer each message with their name and the client's address. Traffic to addresses
- * outside the network is routed to the node, Service addresses included; other nodes and pods answer by the shortest way. The
- * kernel's limit on refusals (a few a second) is switched off.
+ * This process's namespace is the node. Pods answer each message with their name and the client's
+ * address. Traffic to addresses outside the network is routed to the node, Service addresses
+ * included; other nodes and pods answer by the shortest way. The kernel's limit on refusals (a few
+ * a second) is switched off.
  */
 import type { Socket as UdpSocket } from 'node:dgram'
 import { writeFileSync } from 'node:fs'
@@ -48,9 +50,10 @@ const SETTINGS = {
   'ipv4/ping_group_range': '0 0',
 }
 /**
- * Source ports, used in turn. Two connections of one client to one pod through two frontends must not have the same one: the pod's
- * answers are then alike, and IPVS takes them to the wrong connection. The kernel would choose ports at random. The daemon listens at 10249 and
- * 10256 of the node.
+ * Source ports, used in turn. Two connections of one client to one pod through two frontends must
+ * not have the same one: the pod's answers are then alike, and IPVS takes them to the wrong
+ * connection. The kernel would choose ports at random. The daemon listens at 10249 and 10256 of the
+ * node.
  */
 const CLIENT_PORTS = { first: 11_000, last: 29_999 } as const
 const namespaceOf = (name: string): string => `${name}-${process.pid}`
@@ -63,8 +66,8 @@ export const clientAddress = (index: number): Addresses => ({
 })
 
 /**
- * How long a refusal may take on a fast kernel: the first may arrive while the socket is still inside `connect`, and TCP sends
- * again after one second, SCTP after three.
+ * How long a refusal may take on a fast kernel: the first may arrive while the socket is still
+ * inside `connect`, and TCP sends again after one second, SCTP after three.
  */
 export const REFUSAL_MS = 4000
 
@@ -77,9 +80,9 @@ export interface Asked {
 }
 
 /**
- * The outcome of a request: `a own` when pod a answered and saw the client's address and port, `a node` when it saw one of the node's
- * addresses; any other address as it is. Otherwise `refused`, `nothing`, an error's name,
- * or `echo` for a ping.
+ * The outcome of a request: `a own` when pod a answered and saw the client's address and port,
+ * `a node` when it saw one of the node's addresses; any other address as it is. Otherwise
+ * `refused`, `nothing`, an error's name, or `echo` for a ping.
  */
 export type Outcome = string
 

@@ -1,6 +1,7 @@
 /**
- * A process as a container runtime starts it: its own mounts over a read-only root, the standard read-only and hidden paths, exactly
- * the given capabilities, and the default seccomp profile. It stays in the caller's network namespace, as with hostNetwork.
+ * A process as a container runtime starts it: its own mounts over a read-only root, the standard
+ * read-only and hidden paths, exactly the given capabilities, and the default seccomp profile. It
+ * stays in the caller's network namespace, as with hostNetwork.
  */
 
 /** Numbers of linux/capability.h by the names that Kubernetes uses. */
@@ -47,7 +48,8 @@ export interface Container {
 const START = new URL('./container-start.ts', import.meta.url).pathname
 
 /**
- * The command line that runs `command` in the container, as the same process: signals and exit codes are its own.
+ * The command line that runs `command` in the container, as the same process: signals and exit
+ * codes are its own.
  * @param command absolute path of the program inside the container, and its arguments
  */
 export function inContainer(container: Container, command: readonly string[]): readonly [string, ...string[]] {

@@ -1,6 +1,7 @@
 /**
- * Becomes the process of a container (container-runtime.ts): makes the mounts, gives up capabilities, installs the seccomp profile and
- * executes the program. Arguments: the container as JSON, then the command.
+ * Becomes the process of a container (container-runtime.ts): makes the mounts, gives up
+ * capabilities, installs the seccomp profile and executes the program. Arguments: the container as
+ * JSON, then the command.
  */
 import {
   existsSync,

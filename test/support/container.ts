@@ -6,7 +6,10 @@ import { type Capability, inContainer, type Mount } from './container-runtime.ts
 export interface ContainerOptions {
   /** As `command` and `args` of a Pod: an absolute path in the image, and its arguments. */
   readonly command: readonly string[]
-  /** Default NET_ADMIN and NET_RAW, as the chart has it. `privileged` keeps everything, and /proc/sys and /sys writable. */
+  /**
+   * Default NET_ADMIN and NET_RAW, as the chart has it. `privileged` keeps everything, and
+   * /proc/sys and /sys writable.
+   */
   readonly capabilities?: readonly Capability[] | 'privileged'
   /** Read-only mounts: path in the container to a file or folder of this machine. */
   readonly mounts?: Readonly<Record<string, string>>

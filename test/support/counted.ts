@@ -1,5 +1,6 @@
 /**
- * Everything that /metrics prints, with a value for each possible sample; values differ where a test must distinguish them.
+ * Everything that /metrics prints, with a value for each possible sample; values differ where a
+ * test must distinguish them.
  */
 import { AuditCounts, EventLoopDelay, ProbeCounts } from '../../src/metrics/counts.ts'
 import { RequestCounts } from '../../src/metrics/request-counts.ts'

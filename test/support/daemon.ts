@@ -153,8 +153,9 @@ export class Workbench {
   }
 
   /**
-   * Runs the program to its end with exactly these arguments. Most commands run in this process, unless this workbench has a container or an
-   * environment of its own; test/kernel/commands.test.ts compares both ways.
+   * Runs the program to its end with exactly these arguments. Most commands run in this process,
+   * unless this workbench has a container or an environment of its own;
+   * test/kernel/commands.test.ts compares both ways.
    */
   async run(...args: string[]): Promise<Finished> {
     const isOwn = QUICK.includes(args[0] ?? '') && this.container === undefined && Object.keys(this.env).length === 0

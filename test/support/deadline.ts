@@ -1,7 +1,8 @@
 /**
- * How long tests wait. Deadlines are written for a fast kernel; the runner measures the kernel that runs the tests and passes
- * on the factor for them. A deadline that is over is extended once, by what other work on the machine takes at that moment. A test waits for a
- * condition, never for a time.
+ * How long tests wait. Deadlines are written for a fast kernel; the runner measures the kernel that
+ * runs the tests and passes on the factor for them. A deadline that is over is extended once, by
+ * what other work on the machine takes at that moment. A test waits for a condition, never for a
+ * time.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { DEADLINE_FACTOR_VARIABLE } from '../../dev/kernel/calibrate.ts'
@@ -30,8 +31,9 @@ const PIECE = 100_000
 let sum = 0
 
 /**
- * How many times longer work takes at this moment than with a processor of its own, because other programs or guests use the processors: the mean
- * time of a small piece of work beside its shortest time, 1 to 8.
+ * How many times longer work takes at this moment than with a processor of its own, because other
+ * programs or guests use the processors: the mean time of a small piece of work beside its shortest
+ * time, 1 to 8.
  * @param clock in milliseconds
  */
 export function crowding(clock = now): number {
@@ -62,8 +64,9 @@ export async function until(
 }
 
 /**
- * Waits until `check` stops throwing; rejects with its last error after the deadline, which is for a fast kernel. What the check reads of the
- * kernel by the functions of kernel-state.ts costs no process while nothing changes.
+ * Waits until `check` stops throwing; rejects with its last error after the deadline, which is for
+ * a fast kernel. What the check reads of the kernel by the functions of kernel-state.ts costs no
+ * process while nothing changes.
  */
 export async function eventually(
   check: () => void | Promise<void>,

@@ -1,6 +1,7 @@
 /**
- * What a replayed recording differs in, and which of these differences are deliberate: the `deviations.yaml` of the oracle
- * and of the surfaces. A listed deviation that no longer shows is a failure too, so that the lists stay true. Pure.
+ * What a replayed recording differs in, and which of these differences are deliberate: the
+ * `deviations.yaml` of the oracle and of the surfaces. A listed deviation that no longer shows is a
+ * failure too, so that the lists stay true. Pure.
  */
 import { parse } from 'yaml'
 
@@ -12,8 +13,8 @@ export interface Deviation {
 }
 
 /**
- * The entries of a `deviations.yaml`. `isDeviation` checks the members that an entry of this suite has; throws with `form` when an
- * entry does not have them.
+ * The entries of a `deviations.yaml`. `isDeviation` checks the members that an entry of this suite
+ * has; throws with `form` when an entry does not have them.
  */
 export function parseDeviations<D extends Deviation>(
   text: string,
@@ -47,8 +48,8 @@ export function judge<D extends Deviation>(difference: string, deviation: D | un
 }
 
 /**
- * '' when equal. Each hunk starts with `@ N`, the line of the first text (from 1) before which the change is, then `-` lines
- * that are removed and `+` lines that are added.
+ * '' when equal. Each hunk starts with `@ N`, the line of the first text (from 1) before which the
+ * change is, then `-` lines that are removed and `+` lines that are added.
  */
 export function differenceOf(before: string, after: string): string {
   const [a, b] = [linesOf(before), linesOf(after)]

@@ -1,6 +1,7 @@
 /**
- * Services with a frontend of every kind, in both families and every protocol, numbered: Service 3 has 10.96.0.3, node port
- * 30003, 192.0.2.3 and 198.51.100.3. The numbers are decimal digits in IPv6 addresses too, so the highest is 99.
+ * Services with a frontend of every kind, in both families and every protocol, numbered: Service 3
+ * has 10.96.0.3, node port 30003, 192.0.2.3 and 198.51.100.3. The numbers are decimal digits in
+ * IPv6 addresses too, so the highest is 99.
  */
 import assert from 'node:assert/strict'
 import type { IpFamily, Protocol } from '../../src/values/protocol.ts'
@@ -59,8 +60,9 @@ export function bothFamilies(
 }
 
 /**
- * Waits until all frontends of this many Services exist, each with this many endpoints if a number is given, and no virtual IP is there in
- * another way if one is given: an earlier daemon may have left it.
+ * Waits until all frontends of this many Services exist, each with this many endpoints if a number
+ * is given, and no virtual IP is there in another way if one is given: an earlier daemon may have
+ * left it.
  */
 export async function settled(
   services: number,

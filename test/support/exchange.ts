@@ -1,6 +1,7 @@
 /**
- * Connections and datagrams between network namespaces: one request and its answer, lasting connections, servers. A
- * connection ends with a reset, because the kernel would count it for two minutes after a FIN.
+ * Connections and datagrams between network namespaces: one request and its answer, lasting
+ * connections, servers. A connection ends with a reset, because the kernel would count it for two
+ * minutes after a FIN.
  */
 import { createSocket, type Socket as UdpSocket } from 'node:dgram'
 import { createServer, type Server, Socket } from 'node:net'

@@ -1,6 +1,7 @@
 /**
- * Fingerprints of parts of the kernel in this process's network namespace, read over netlink without waiting: texts that differ whenever the part
- * has changed, for waits that look again and again (waiting.ts). No counter is in them.
+ * Fingerprints of parts of the kernel in this process's network namespace, read over netlink
+ * without waiting: texts that differ whenever the part has changed, for waits that look again and
+ * again (waiting.ts). No counter is in them.
  */
 import { createHash } from 'node:crypto'
 import { NetlinkSocket } from '../../native/netlink-socket.ts'
@@ -91,7 +92,10 @@ export function nftFingerprint(): string {
   })
 }
 
-/** Asked each time: the number is another one after the module was loaded again, and the kernel answers the old one with nothing. */
+/**
+ * Asked each time: the number is another one after the module was loaded again, and the kernel
+ * answers the old one with nothing.
+ */
 function ipvsFamily(socket: NetlinkSocket): number | undefined {
   const batch = new MessageBatch(128)
   batch.beginGeneric(GENL_ID_CTRL, CTRL_CMD_GETFAMILY, 1, 0, `CTRL_CMD_GETFAMILY ${IPVS_GENL_NAME}`)
@@ -127,8 +131,9 @@ function withSocket<T>(protocol: number, act: (socket: NetlinkSocket) => T): T {
 }
 
 /**
- * Sends a request and visits the replies until the dump ends, or after the one reply of a request that is no dump. The kernel answers inside
- * `sendto` and `recvfrom`. A refusal ends it without a reply: what is not there has no fingerprint of its own.
+ * Sends a request and visits the replies until the dump ends, or after the one reply of a request
+ * that is no dump. The kernel answers inside `sendto` and `recvfrom`. A refusal ends it without a
+ * reply: what is not there has no fingerprint of its own.
  */
 function exchange(socket: NetlinkSocket, request: MessageBatch, visit: (message: ReceivedMessage) => void): void {
   socket.send(request.seal(1, false))

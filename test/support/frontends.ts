@@ -24,7 +24,10 @@ export function endpointsAt(addresses: readonly string[]): readonly Endpoint[] {
   }))
 }
 
-/** The ClusterIP 10.96.0.1:80/tcp of demo/web on node0 with these endpoints on another node, with the fields of `change`. */
+/**
+ * The ClusterIP 10.96.0.1:80/tcp of demo/web on node0 with these endpoints on another node, with
+ * the fields of `change`.
+ */
 export function frontendOf(change: FrontendChange = {}, endpoints: readonly string[] = []): AddressFrontend {
   const { service = WEB, servicePort: portChange, ...own } = change
   const { address = '10.96.0.1', port = 80, roles = ['ClusterIP'], firewall } = own

@@ -1,7 +1,7 @@
 /**
- * Wrappers between the daemon and the real programs of iptables, which count calls, hang or fail; their libraries without
- * some extensions; and their lock, held. The real program replaces the wrapper's process (exec), so that announcements carry
- * the process id that was started.
+ * Wrappers between the daemon and the real programs of iptables, which count calls, hang or fail;
+ * their libraries without some extensions; and their lock, held. The real program replaces the
+ * wrapper's process (exec), so that announcements carry the process id that was started.
  */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'

@@ -1,6 +1,7 @@
 /**
- * What the kernel of this network namespace has, as text from programs that are independent of our codecs: ipvsadm, ip, ipset, iptables-save. During a
- * wait they start only when the kernel says over netlink that something has changed (waiting.ts).
+ * What the kernel of this network namespace has, as text from programs that are independent of our
+ * codecs: ipvsadm, ip, ipset, iptables-save. During a wait they start only when the kernel says
+ * over netlink that something has changed (waiting.ts).
  */
 import { realpathSync } from 'node:fs'
 import {
@@ -63,7 +64,10 @@ function readsNft(program: string): boolean {
 export const setsText = (...args: readonly string[]): string =>
   readByProgram(`ipset ${args.join(' ')}`, ipsetFingerprint, () => run(['ipset', ...args]))
 
-/** What a program prints about our sets or rules: `ipset save` (without what another ipset or kernel adds), `iptables-save`. */
+/**
+ * What a program prints about our sets or rules: `ipset save` (without what another ipset or kernel
+ * adds), `iptables-save`.
+ */
 export function kubeLines(command: string): string[] {
   const text = command === 'ipset save' ? setsText('save') : rulesText(command)
   return linesOf(text)
@@ -81,8 +85,9 @@ address add 10.0.2.15/24 dev eth0
 `
 
 /**
- * Moves this process to a new network namespace that looks like a node: eth0 with 10.0.2.15, and empty tables. What was started or opened before stays
- * in the old one, which ends with the last of it.
+ * Moves this process to a new network namespace that looks like a node: eth0 with 10.0.2.15, and
+ * empty tables. What was started or opened before stays in the old one, which ends with the last of
+ * it.
  */
 export function freshNode(): void {
   enterNewNamespace()

@@ -1,7 +1,8 @@
 /**
- * What a kubelet does with a pod, for one node of the tests: volumes as folders, with ConfigMaps behind the link `..data`; environment
- * and $(NAME) in commands; init containers in turn, then the container; probes. A field that this kubelet does not know is an error,
- * so that a test never starts a container otherwise than its manifest says.
+ * What a kubelet does with a pod, for one node of the tests: volumes as folders, with ConfigMaps
+ * behind the link `..data`; environment and $(NAME) in commands; init containers in turn, then the
+ * container; probes. A field that this kubelet does not know is an error, so that a test never
+ * starts a container otherwise than its manifest says.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
@@ -108,7 +109,10 @@ export class Kubelet {
     this.#options = options
   }
 
-  /** Runs the init containers and starts the main container, of which a pod has one. Rejects when an init container fails. */
+  /**
+   * Runs the init containers and starts the main container, of which a pod has one. Rejects when an
+   * init container fails.
+   */
   async start(pod: PodSpec): Promise<{ readonly initialized: string; readonly child: ChildProcess }> {
     this.#check('pod', pod)
     if (pod.hostNetwork !== true) throw new Error('every pod of these tests is on the network of its node')

@@ -1,6 +1,6 @@
 /**
- * TCP connections that exchange data all the time; reports those that end, fall silent or reach another endpoint. A
- * connection without traffic would survive anything and prove nothing.
+ * TCP connections that exchange data all the time; reports those that end, fall silent or reach
+ * another endpoint. A connection without traffic would survive anything and prove nothing.
  */
 import assert from 'node:assert/strict'
 import type { Socket } from 'node:net'

@@ -1,6 +1,6 @@
 /**
- * Clients that send requests all the time, each from the next address, because a scheduler that hashes the client's address
- * must see many of them. Every result is recorded.
+ * Clients that send requests all the time, each from the next address, because a scheduler that
+ * hashes the client's address must see many of them. Every result is recorded.
  */
 import { type Cluster, clientAddress, FURTHER_CLIENTS, type Outcome } from './cluster.ts'
 import { familyOf } from '../../src/values/address.ts'

@@ -57,7 +57,10 @@ export class SocketFolder {
   readonly log = recordingLog()
   readonly #closers: (() => void)[] = []
 
-  /** Serves what the daemon of these parts would tell; resolves when the socket is open, or the first attempt has failed. */
+  /**
+   * Serves what the daemon of these parts would tell; resolves when the socket is open, or the
+   * first attempt has failed.
+   */
   async serve(inspected: () => Inspected | undefined, more: { readonly path?: string } = {}): Promise<LocalSocket> {
     return this.listen(
       (request) =>

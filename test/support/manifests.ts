@@ -1,11 +1,15 @@
-/** Services, EndpointSlices and Nodes for tests as Kubernetes has them, before our parsers: for manifests and for API servers. */
+/**
+ * Services, EndpointSlices and Nodes for tests as Kubernetes has them, before our parsers: for
+ * manifests and for API servers.
+ */
 
 /** A Kubernetes object as a manifest has it. */
 export type Manifest = Readonly<Record<string, unknown>>
 
 /**
- * Service demo/NAME of type ClusterIP with the port 80/tcp, which is named http and leads to 8080. `spec` has at least one cluster IP,
- * and replaces fields of the spec; `more.metadata` replaces fields of the metadata.
+ * Service demo/NAME of type ClusterIP with the port 80/tcp, which is named http and leads to 8080.
+ * `spec` has at least one cluster IP, and replaces fields of the spec; `more.metadata` replaces
+ * fields of the metadata.
  */
 export function service(
   name: string,
@@ -29,9 +33,9 @@ export function service(
 }
 
 /**
- * IPv4 slice of Service demo/NAME with the port 8080/tcp, which is named http, and ready endpoints on node0 at these addresses. `more`
- * replaces fields of the slice, and `more.metadata` fields of its metadata; a test of other endpoints gives no addresses and
- * `more.endpoints`.
+ * IPv4 slice of Service demo/NAME with the port 8080/tcp, which is named http, and ready endpoints
+ * on node0 at these addresses. `more` replaces fields of the slice, and `more.metadata` fields of
+ * its metadata; a test of other endpoints gives no addresses and `more.endpoints`.
  */
 export function slice(
   serviceName: string,

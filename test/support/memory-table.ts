@@ -1,6 +1,7 @@
 /**
- * The io of a table whose items are in a map: all that a test of a kind, of the reconciler or of a dataplane needs of a kernel. It
- * fails on request, and a test can change its items behind the reconciler's back. For example
+ * The io of a table whose items are in a map: all that a test of a kind, of the reconciler or of a
+ * dataplane needs of a kernel. It fails on request, and a test can change its items behind the
+ * reconciler's back. For example
  *
  *     const table = new MemoryTable(ADDRESSES)
  *     const sync = new TableSync(table)
@@ -71,7 +72,10 @@ export class MemoryTable<Item, Op> implements TableIo<Item, Op> {
   }
 }
 
-/** Virtual servers in memory, where it is an error as in the kernel to add one that exists and to change one that does not. */
+/**
+ * Virtual servers in memory, where it is an error as in the kernel to add one that exists and to
+ * change one that does not.
+ */
 export function memoryVirtualServers(): MemoryTable<VirtualServer, VirtualServerOperation> {
   return new MemoryTable(VIRTUAL_SERVERS, {
     refuse: (op, live) => {

@@ -1,5 +1,6 @@
 /**
- * ipvs mode on tables in memory, with one journal of what was done to any of them, so that the order across tables can be seen.
+ * ipvs mode on tables in memory, with one journal of what was done to any of them, so that the
+ * order across tables can be seen.
  */
 import { SET_ENTRIES, SETS } from '../../src/ipset/diff.ts'
 import { IptablesTable } from '../../src/iptables/table.ts'

@@ -1,6 +1,6 @@
 /**
- * Reads Prometheus' text format 0.0.4, strictly: what does not fit throws. Written from the format's description, not from
- * our writer.
+ * Reads Prometheus' text format 0.0.4, strictly: what does not fit throws. Written from the
+ * format's description, not from our writer.
  */
 
 export interface ParsedSample {

@@ -1,6 +1,7 @@
 /**
- * Sockets in any network namespace, from this one process: a socket stays in the namespace in which it was made. setns(2)
- * moves the calling thread, so everything done inside a namespace is synchronous; errno is that of the last call.
+ * Sockets in any network namespace, from this one process: a socket stays in the namespace in which
+ * it was made. setns(2) moves the calling thread, so everything done inside a namespace is
+ * synchronous; errno is that of the last call.
  */
 import { closeSync, openSync } from 'node:fs'
 import { getSystemErrorName } from 'node:util'
@@ -75,9 +76,10 @@ const namespaces = new Map<string, number>()
 let homeNamespace = openSync('/proc/thread-self/ns/net', 'r')
 
 /**
- * Moves this process's main thread to a new network namespace, in which its later sockets and processes are. Node's other threads stay: they do what is
- * asynchronous about files, so files below /proc/sys/net are read and written by synchronous calls. /sys is mounted again, because it shows the
- * network namespace in which it was mounted.
+ * Moves this process's main thread to a new network namespace, in which its later sockets and
+ * processes are. Node's other threads stay: they do what is asynchronous about files, so files
+ * below /proc/sys/net are read and written by synchronous calls. /sys is mounted again, because it
+ * shows the network namespace in which it was mounted.
  */
 export function enterNewNamespace(): void {
   check('unshare', c.unshare(CLONE_NEWNET))
@@ -164,8 +166,9 @@ export function receive(fd: number): Uint8Array | ErrorName | undefined {
 export const closeSocket = (fd: number): number => c.close(fd)
 
 /**
- * Calls `look` whenever the socket is ready until it returns a result; undefined after the time limit. Data that has arrived by
- * then counts even if the event loop was blocked: sockets are checked once more after the timer.
+ * Calls `look` whenever the socket is ready until it returns a result; undefined after the time
+ * limit. Data that has arrived by then counts even if the event loop was blocked: sockets are
+ * checked once more after the timer.
  */
 export function watch<T>(
   fd: number,

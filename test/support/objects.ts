@@ -1,7 +1,8 @@
 /**
- * Our parsed Services, EndpointSlices and Nodes for tests. All tests make them here, so a new field is added here alone. A field that
- * a test does not give has the value that our parsers give it when the object lacks it: nothing, or its Kubernetes default. Only the
- * names, the cluster IP and the ports are made up.
+ * Our parsed Services, EndpointSlices and Nodes for tests. All tests make them here, so a new field
+ * is added here alone. A field that a test does not give has the value that our parsers give it
+ * when the object lacks it: nothing, or its Kubernetes default. Only the names, the cluster IP and
+ * the ports are made up.
  */
 import type {
   EndpointSlice,
@@ -38,8 +39,8 @@ export function servicePort(fields: Pick<ServicePortSpec, 'port'> & Partial<Serv
 }
 
 /**
- * IPv4 slice demo/web-1 of Service web with the port 8080/tcp, which is named http, and without endpoints, with these fields changed.
- * A slice of another Service is named after that one.
+ * IPv4 slice demo/web-1 of Service web with the port 8080/tcp, which is named http, and without
+ * endpoints, with these fields changed. A slice of another Service is named after that one.
  */
 export function slice(change: Partial<EndpointSlice> = {}): EndpointSlice {
   const { serviceName = 'web' } = change
@@ -60,7 +61,10 @@ export function slicePort(fields: Pick<SlicePort, 'port'> & Partial<SlicePort>):
   return { name: '', protocol: 'tcp', ...fields }
 }
 
-/** An endpoint of a slice that is ready, serves, does not terminate, and is on no known node unless fields say otherwise. */
+/**
+ * An endpoint of a slice that is ready, serves, does not terminate, and is on no known node unless
+ * fields say otherwise.
+ */
 export function endpoint(fields: Pick<SliceEndpoint, 'address'> & Partial<SliceEndpoint>): SliceEndpoint {
   return { ready: true, serving: true, terminating: false, nodeName: '', ...fields }
 }

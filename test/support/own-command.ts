@@ -1,6 +1,7 @@
 /**
- * Runs a command of the program in this process, as main.ts does in a process of its own: from its command line to its exit code. To start Node and load
- * the program takes ten times as long as most commands. For commands that end by themselves and leave nothing open.
+ * Runs a command of the program in this process, as main.ts does in a process of its own: from its
+ * command line to its exit code. To start Node and load the program takes ten times as long as most
+ * commands. For commands that end by themselves and leave nothing open.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { main as runTool } from '../../src/cli/main.ts'

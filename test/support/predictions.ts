@@ -1,6 +1,7 @@
 /**
- * What `kube-ipvs explain` predicts for requests in a cluster, in the words of `Cluster.ask`, and the comparison with what happened. The
- * comparison comes after all requests, so that it slows none of them, and before anything in the kernel changes.
+ * What `kube-ipvs explain` predicts for requests in a cluster, in the words of `Cluster.ask`, and
+ * the comparison with what happened. The comparison comes after all requests, so that it slows none
+ * of them, and before anything in the kernel changes.
  */
 import assert from 'node:assert/strict'
 import type { Outcome as PathOutcome, Packet, PacketPath, PathStep } from '../../src/explain/types.ts'
@@ -55,7 +56,10 @@ export class Predictions implements Comparison {
     return known
   }
 
-  /** Reads the kernel of this network namespace, and fails unless everything that was noted is predicted; or when nothing was. */
+  /**
+   * Reads the kernel of this network namespace, and fails unless everything that was noted is
+   * predicted; or when nothing was.
+   */
   async check(): Promise<void> {
     const look = openLook()
     const signal = AbortSignal.timeout(READ_MS)
@@ -131,7 +135,10 @@ function wordsOf({ end, steps }: PathOutcome, path: PacketPath, from: From, to: 
   }
 }
 
-/** A process of the node gets an error for a datagram that is dropped while it sends it; what IPVS sends, it sends by itself. */
+/**
+ * A process of the node gets an error for a datagram that is dropped while it sends it; what IPVS
+ * sends, it sends by itself.
+ */
 function isErrorAtOnce(steps: readonly PathStep[], from: From, to: Place): boolean {
   return (
     from === 'node' &&

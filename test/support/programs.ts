@@ -1,6 +1,7 @@
 /**
- * Programs that a test runs to their end while everything else waits, started with posix_spawn(3). Node starts them with fork(2), which copies the
- * page tables of this large process and lets it fault for each page again: on user-mode Linux that takes ten times as long as all the rest.
+ * Programs that a test runs to their end while everything else waits, started with posix_spawn(3).
+ * Node starts them with fork(2), which copies the page tables of this large process and lets it
+ * fault for each page again: on user-mode Linux that takes ten times as long as all the rest.
  */
 import { closeSync, openSync, readSync, writeSync } from 'node:fs'
 import koffi from 'koffi'

@@ -1,4 +1,7 @@
-/** IPVS services and destinations with numbers that the program itself never writes, as another program may make them. */
+/**
+ * IPVS services and destinations with numbers that the program itself never writes, as another
+ * program may make them.
+ */
 import { openNetlinkConnection } from '../../native/open.ts'
 import { ADDRESS_BYTES, IPVS_CMD_ATTR, IPVS_DEST_ATTR, IPVS_GENL_NAME, IPVS_SVC_ATTR } from '../../src/ipvs/codec.ts'
 import { beginIpvs } from '../../src/ipvs/batch.ts'

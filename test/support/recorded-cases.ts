@@ -1,6 +1,7 @@
 /**
- * The recorded cases, step by step: the objects through the parsers and DesiredFrontends, and the kernel state that
- * kube-proxy left at that step. A later step arrives as changes to the objects of earlier steps, as in the daemon.
+ * The recorded cases, step by step: the objects through the parsers and DesiredFrontends, and the
+ * kernel state that kube-proxy left at that step. A later step arrives as changes to the objects of
+ * earlier steps, as in the daemon.
  */
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'

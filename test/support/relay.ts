@@ -1,4 +1,7 @@
-/** A TCP load balancer in front of a server, which may stop to pass anything on for the connections that it has, and keeps them open. */
+/**
+ * A TCP load balancer in front of a server, which may stop to pass anything on for the connections
+ * that it has, and keeps them open.
+ */
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import type { TestContext } from 'node:test'

@@ -1,6 +1,7 @@
 /**
- * The default seccomp profile of container runtimes (`RuntimeDefault`), for a container without CAP_SYS_ADMIN on x86-64, as a
- * program of the kernel. It names what the profile refuses; a test of system calls that a container may make needs no more.
+ * The default seccomp profile of container runtimes (`RuntimeDefault`), for a container without
+ * CAP_SYS_ADMIN on x86-64, as a program of the kernel. It names what the profile refuses; a test of
+ * system calls that a container may make needs no more.
  */
 
 /** Numbers of asm/unistd_64.h that the profile refuses with EPERM without further capabilities. */
@@ -103,7 +104,8 @@ const onCall = (call: number, rule: readonly Instruction[]): Instruction[] => [
 
 /**
  * The program as an array of struct sock_filter.
- * @param tolerated absent: a refused call fails, as in a container. Otherwise the kernel ends a process that makes a refused call
+ * @param tolerated absent: a refused call fails, as in a container. Otherwise the kernel ends a
+ * process that makes a refused call
  *   which is not in this list.
  */
 export function defaultProfile(tolerated?: readonly string[]): Uint8Array {

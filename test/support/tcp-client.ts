@@ -1,6 +1,6 @@
 /**
- * A client that sends arbitrary bytes over TCP, and free ports. A port is free when it is checked; another process may take
- * it afterwards.
+ * A client that sends arbitrary bytes over TCP, and free ports. A port is free when it is checked;
+ * another process may take it afterwards.
  */
 import { connect, createServer, type Server, type Socket } from 'node:net'
 import { until } from './deadline.ts'

@@ -1,7 +1,7 @@
 /**
- * A node between two network namespaces: a client that sends UDP from chosen ports, and pods that answer with their own
- * address. This process's namespace is the node; both families everywhere. The node has a rule that needs conntrack, because
- * the kernel tracks flows only then.
+ * A node between two network namespaces: a client that sends UDP from chosen ports, and pods that
+ * answer with their own address. This process's namespace is the node; both families everywhere.
+ * The node has a rule that needs conntrack, because the kernel tracks flows only then.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -32,8 +32,9 @@ for (const address of addresses) {
 }`
 
 /**
- * A line of JSON in, one out. \`ask\`: one datagram from each port, sent again until it is answered or two seconds are over;
- * the answers by port. \`spray\`: one datagram each to many addresses that no host has.
+ * A line of JSON in, one out. \`ask\`: one datagram from each port, sent again until it is answered
+ * or two seconds are over; the answers by port. \`spray\`: one datagram each to many addresses that
+ * no host has.
  */
 const CLIENT = `
 const dgram = require('dgram')

@@ -1,4 +1,7 @@
-/** Virtual and real servers for tests: plain ones, and arbitrary ones with few addresses, so that keys often collide. */
+/**
+ * Virtual and real servers for tests: plain ones, and arbitrary ones with few addresses, so that
+ * keys often collide.
+ */
 import fc from 'fast-check'
 import { compareRealServers, type RealServer, realServerKey, type VirtualServer } from '../../src/ipvs/types.ts'
 

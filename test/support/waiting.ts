@@ -1,7 +1,8 @@
 /**
- * Reads of the kernel by programs, inside a wait and outside. Outside, each read starts its program. A wait looks many times, so it asks the kernel over
- * netlink whether anything has changed, and starts the program again only then. A wait ends only after a check whose reads were all made by
- * programs: they are independent of our codecs.
+ * Reads of the kernel by programs, inside a wait and outside. Outside, each read starts its
+ * program. A wait looks many times, so it asks the kernel over netlink whether anything has
+ * changed, and starts the program again only then. A wait ends only after a check whose reads were
+ * all made by programs: they are independent of our codecs.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 
@@ -57,7 +58,8 @@ export class Wait {
 /**
  * What a program prints about the kernel.
  * @param name of the read, the same for the same program and arguments
- * @param fingerprintOf something that changes whenever the text does; undefined when the kernel tells no such thing
+ * @param fingerprintOf something that changes whenever the text does; undefined when the kernel
+ * tells no such thing
  */
 export function readByProgram(name: string, fingerprintOf: (() => string) | undefined, program: () => string): string {
   const wait = waits.getStore()

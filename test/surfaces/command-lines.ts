@@ -1,6 +1,7 @@
 /**
- * Groups of command lines: those recorded with their files (config/flag-cases.json), starts that must fail because there is
- * nothing to connect to (exit/host.txt), and the flags in kube-proxy's --help (config/flags.txt).
+ * Groups of command lines: those recorded with their files (config/flag-cases.json), starts that
+ * must fail because there is nothing to connect to (exit/host.txt), and the flags in kube-proxy's
+ * --help (config/flags.txt).
  */
 import { readFileSync } from 'node:fs'
 import type { Flag } from '../../src/start/flag.ts'

@@ -1,7 +1,8 @@
 /**
- * How one run of the program and a recording of kube-proxy differ. The whole of standard error is compared, except: klog's
- * header, of which only the severity counts (`I`, `W`, `E`); `ts` and `caller` of JSON lines; the name of the program; the
- * usage text, which is `<usage>`; FLAG lines of flags that kube-proxy does not have; and the words of errors of decoding a file.
+ * How one run of the program and a recording of kube-proxy differ. The whole of standard error is
+ * compared, except: klog's header, of which only the severity counts (`I`, `W`, `E`); `ts` and
+ * `caller` of JSON lines; the name of the program; the usage text, which is `<usage>`; FLAG lines
+ * of flags that kube-proxy does not have; and the words of errors of decoding a file.
  */
 import type { Flag } from '../../src/start/flag.ts'
 import { FLAGS } from '../../src/start/flags.ts'

@@ -1,6 +1,7 @@
 /**
- * Errors of decoding a configuration file are compared by what they mean: that the file is refused while it is decoded, and which field has
- * the wrong type. kube-proxy says that in the words of Go's decoders; row 66 of docs/deviations.md.
+ * Errors of decoding a configuration file are compared by what they mean: that the file is refused
+ * while it is decoded, and which field has the wrong type. kube-proxy says that in the words of
+ * Go's decoders; row 66 of docs/deviations.md.
  */
 
 const STAGE = 'failed to decode: '

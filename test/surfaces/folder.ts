@@ -1,4 +1,7 @@
-/** A folder of recorded surfaces: the cases in it, and the recordings that the suite can replay but the folder does not have. */
+/**
+ * A folder of recorded surfaces: the cases in it, and the recordings that the suite can replay but
+ * the folder does not have.
+ */
 import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { COMMAND_LINES } from './command-lines.ts'

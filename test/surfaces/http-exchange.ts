@@ -1,6 +1,7 @@
 /**
- * Recorded HTTP exchanges, and requests that are sent as they were recorded. Requests are written and answers parsed by hand,
- * so that headers are compared in their order and no client library adds or hides any.
+ * Recorded HTTP exchanges, and requests that are sent as they were recorded. Requests are written
+ * and answers parsed by hand, so that headers are compared in their order and no client library
+ * adds or hides any.
  */
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -93,8 +94,8 @@ function joinChunks(bytes: Buffer): Buffer | undefined {
 }
 
 /**
- * The text that both sides are compared in: values that differ from run to run, and names of programs and versions, are
- * replaced.
+ * The text that both sides are compared in: values that differ from run to run, and names of
+ * programs and versions, are replaced.
  */
 export function normaliseText(text: string): string {
   // Members of a JSON object have no order.

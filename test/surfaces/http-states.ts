@@ -1,6 +1,7 @@
 /**
- * The states of the recorded proxy, reproduced in ours by what happened before each group of requests. The recorded proxy ran
- * with a syncPeriod of 5 s where its group names a timeout of 10 s.
+ * The states of the recorded proxy, reproduced in ours by what happened before each group of
+ * requests. The recorded proxy ran with a syncPeriod of 5 s where its group names a timeout of 10
+ * s.
  */
 import { ProxyHealth } from '../../src/daemon/proxy-health.ts'
 import type { TableHealth } from '../../src/modes/table-health.ts'

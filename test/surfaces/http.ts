@@ -1,6 +1,7 @@
 /**
- * Group: the HTTP recordings. Each exchange is sent to our own servers in the state that its group names. That state is
- * reproduced by its cause in the recording (a Node is removed, rules fail, time passes), never by setting the answer.
+ * Group: the HTTP recordings. Each exchange is sent to our own servers in the state that its group
+ * names. That state is reproduced by its cause in the recording (a Node is removed, rules fail,
+ * time passes), never by setting the answer.
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -96,7 +97,10 @@ function withoutOwnFlags({ request, body = '' }: Exchange, text: string): string
   return rest.replace(',}', '}')
 }
 
-/** Long enough to be sent in chunks, even compressed, as every real page is. Pages themselves are compared elsewhere. */
+/**
+ * Long enough to be sent in chunks, even compressed, as every real page is. Pages themselves are
+ * compared elsewhere.
+ */
 const METRICS = Array.from({ length: 2000 }, (_, index) => `a{b="${(index * 7919) % 10_007}"} ${index}\n`).join('')
 
 /** Health check ports of the recorded Services: demo/lb-dual answers per family. */

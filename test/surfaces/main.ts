@@ -1,7 +1,8 @@
 /**
- * `npm run test:surfaces`: compares the program with every recorded command line, file and answer of a folder; prints one
- * line for each case that differs, one for each recording that the folder does not have, and last `N passed, M failed`. A run
- * without cases fails, and so does a case that did not end.
+ * `npm run test:surfaces`: compares the program with every recorded command line, file and answer
+ * of a folder; prints one line for each case that differs, one for each recording that the folder
+ * does not have, and last `N passed, M failed`. A run without cases fails, and so does a case that
+ * did not end.
  */
 import { existsSync } from 'node:fs'
 import { availableParallelism } from 'node:os'

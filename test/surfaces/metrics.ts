@@ -1,6 +1,6 @@
 /**
- * Group: the families of /metrics. Each family of kube-proxy is compared with ours by type, help, labels and buckets; a
- * family that we do not have is a difference, by itself or with its kind.
+ * Group: the families of /metrics. Each family of kube-proxy is compared with ours by type, help,
+ * labels and buckets; a family that we do not have is a difference, by itself or with its kind.
  */
 import { readFileSync } from 'node:fs'
 import { goNumber, type MetricFamily } from '../../src/metrics/page.ts'

@@ -1,6 +1,7 @@
 /**
- * Runs the bundled program with a recorded command line in an empty folder. A case may really start the daemon, so it runs in
- * a new network namespace where this user may make one, unless it only writes a file.
+ * Runs the bundled program with a recorded command line in an empty folder. A case may really start
+ * the daemon, so it runs in a new network namespace where this user may make one, unless it only
+ * writes a file.
  */
 import { execFile, spawnSync } from 'node:child_process'
 import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -34,7 +35,10 @@ export function programEntry(): Promise<string> {
   return made
 }
 
-/** `unshare -n` where this user may do that. Found out once, because making a namespace takes long on a busy machine. */
+/**
+ * `unshare -n` where this user may do that. Found out once, because making a namespace takes long
+ * on a busy machine.
+ */
 let prefix: readonly string[] | undefined
 function isolation(): readonly string[] {
   prefix ??= [['-n'], ['-rn']].map((flags) => ['unshare', ...flags]).find(works) ?? []

@@ -1,4 +1,7 @@
-/** The recorded surfaces as tests, for `npm test -- --all`: one for each command line, file and answer of kube-proxy. */
+/**
+ * The recorded surfaces as tests, for `npm test -- --all`: one for each command line, file and
+ * answer of kube-proxy.
+ */
 import assert from 'node:assert/strict'
 import { availableParallelism } from 'node:os'
 import { describe, it } from 'node:test'

@@ -1,4 +1,7 @@
-/** What the surfaces suite runs: recorded behaviour of kube-proxy, replayed against our code, and the listed deviations. */
+/**
+ * What the surfaces suite runs: recorded behaviour of kube-proxy, replayed against our code, and
+ * the listed deviations.
+ */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type Deviation, parseDeviations } from '../support/deviations.ts'

@@ -25,7 +25,10 @@ const serviceOf = (index: number): Service =>
 
 const turn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
 
-/** A loop over a dataplane that records the keys that it was given before each pass. Each takes `keyMs`, and each pass `passMs`. */
+/**
+ * A loop over a dataplane that records the keys that it was given before each pass. Each takes
+ * `keyMs`, and each pass `passMs`.
+ */
 class World {
   readonly passes: string[][] = []
   /** For each pass, whether everything had been computed before it. */
@@ -151,7 +154,8 @@ describe('SyncLoop with a dataplane that takes portions', () => {
       await world.open()
       const before = world.passes.length
       let turns = 0
-      // One piece arrives in each turn of the event loop, the last ones as large as the last that is named, and 1 ms passes.
+      // One piece arrives in each turn of the event loop, the last ones as large as the last that
+      // is named, and 1 ms passes.
       for (let from = 0; world.passes.length === before; turns++) {
         assert.ok(turns < 20, 'no round came')
         const size = pieces[Math.min(turns, pieces.length - 1)] ?? 0

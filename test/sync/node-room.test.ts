@@ -1,4 +1,7 @@
-/** How the room of a node is shared: by namespace, then by age. Services here are numbers; `DesiredFrontends` has its own tests below. */
+/**
+ * How the room of a node is shared: by namespace, then by age. Services here are numbers;
+ * `DesiredFrontends` has its own tests below.
+ */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'

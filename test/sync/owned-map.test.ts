@@ -1,6 +1,6 @@
 /**
- * OwnedMap compared with a naive model that keeps every claim in a flat list and sorts. The model is the specification, so it must
- * stay simple.
+ * OwnedMap compared with a naive model that keeps every claim in a flat list and sorts. The model
+ * is the specification, so it must stay simple.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'

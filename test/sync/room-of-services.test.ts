@@ -1,4 +1,7 @@
-/** The room of the node through DesiredFrontends: who is cut when a namespace grows without measure, who is not, and what is reported. */
+/**
+ * The room of the node through DesiredFrontends: who is cut when a namespace grows without measure,
+ * who is not, and what is reported.
+ */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
@@ -6,7 +9,8 @@ import type { FrontendSettings } from '../../src/service/contribution.ts'
 import { CHAIN_COSTS, VIRTUAL_SERVER_COSTS } from '../../src/service/costs.ts'
 import type { Frontend } from '../../src/service/frontends.ts'
 import type { NodeContext } from '../../src/service/node-context.ts'
-import { DesiredFrontends, type FrontendListener } from '../../src/sync/desired-frontends.ts'
+import type { FrontendListener } from '../../src/sync/frontend-listener.ts'
+import { DesiredFrontends } from '../../src/sync/desired-frontends.ts'
 import type { Problem } from '../../src/values/errors.ts'
 import { countedBudget } from '../support/budgets.ts'
 import { endpoint, service, servicePort, slice, slicePort } from '../support/objects.ts'

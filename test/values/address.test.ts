@@ -1,6 +1,7 @@
 /**
- * Addresses as text and bytes: tables of accepted and refused texts, and a comparison with ipaddr.js. It prints IPv4-mapped
- * addresses differently from Go, so those are compared by bytes only.
+ * Addresses as text and bytes: tables of accepted and refused texts, and a comparison with
+ * ipaddr.js. It prints IPv4-mapped addresses differently from Go, so those are compared by bytes
+ * only.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'

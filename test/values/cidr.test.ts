@@ -1,6 +1,6 @@
 /**
- * Address ranges: a table for the text, and a comparison with ipaddr.js for membership, also at prefix lengths that are no
- * multiple of eight.
+ * Address ranges: a table for the text, and a comparison with ipaddr.js for membership, also at
+ * prefix lengths that are no multiple of eight.
  */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'

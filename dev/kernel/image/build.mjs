@@ -1,7 +1,7 @@
 /**
- * Builds the kernel image beside this file: `node dev/kernel/image/build.mjs`. The source is Debian's
- * linux-source package, whose signature apt verifies; the configuration is `config`. It takes 10 to 30 minutes.
- * The build carries no time, user or host of the machine.
+ * Builds the kernel image beside this file: `node dev/kernel/image/build.mjs`. The source is
+ * Debian's linux-source package, whose signature apt verifies; the configuration is `config`. It
+ * takes 10 to 30 minutes. The build carries no time, user or host of the machine.
  */
 import { createHash } from 'node:crypto'
 import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
@@ -49,7 +49,10 @@ async function build() {
   }
 }
 
-/** Writes image, configuration and `image.json`, which says what the image is. @param {string} tree @param {string} version */
+/**
+ * Writes image, configuration and `image.json`, which says what the image is. @param {string} tree
+ * @param {string} version
+ */
 function keep(tree, version) {
   const kernel = readFileSync(join(tree, 'linux'))
   const params = { [constants.BROTLI_PARAM_LGWIN]: 24, [constants.BROTLI_PARAM_SIZE_HINT]: kernel.length }

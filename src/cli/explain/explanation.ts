@@ -1,6 +1,7 @@
 /**
- * What `kube-ipvs explain` found out, as one value: the text and `--output json` are made from it. It joins what the daemon (or the same
- * code in this process) says about Services with what the kernel has.
+ * What `kube-ipvs explain` found out, as one value: the text and `--output json` are made from it.
+ * It joins what the daemon (or the same code in this process) says about Services with what the
+ * kernel has.
  */
 import type { ProxyMode } from '../../config/types.ts'
 import type { PacketPath } from '../../explain/types.ts'

@@ -8,7 +8,10 @@ import type { KernelFrontend } from './explanation.ts'
 import { objectsAt } from './objects.ts'
 import { isTargeted, type Target } from './target.ts'
 
-/** What is at the addresses and ports of virtual servers that a target names, when nothing tells which Service it is. */
+/**
+ * What is at the addresses and ports of virtual servers that a target names, when nothing tells
+ * which Service it is.
+ */
 export function explainKernel(target: Target, live: Live): readonly KernelFrontend[] {
   if (target.kind === 'service') return []
   const keys = Array.from(live.tables['virtual-servers']?.items.keys() ?? [])

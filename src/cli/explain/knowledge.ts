@@ -1,6 +1,6 @@
 /**
- * Where `kube-ipvs explain` knows Services from: the running daemon, else the source that the flags name, else nothing but the kernel. What
- * is then not known is said.
+ * Where `kube-ipvs explain` knows Services from: the running daemon, else the source that the flags
+ * name, else nothing but the kernel. What is then not known is said.
  */
 import type { OpenedViews } from '../../daemon/commands.ts'
 import { type Answered, askDaemon, type DaemonClient, isUnknown } from '../../inspect/daemon-client.ts'

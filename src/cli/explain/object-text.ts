@@ -1,4 +1,7 @@
-/** The kernel objects of a frontend as lines: what is as wanted in few words, everything else with its effect and its commands. */
+/**
+ * The kernel objects of a frontend as lines: what is as wanted in few words, everything else with
+ * its effect and its commands.
+ */
 import { printable } from '../../values/quote.ts'
 import type { StyleFormat } from '../../start/style.ts'
 import type { ExplainedObject, ExplainedRealServer, ObjectState } from './object-types.ts'

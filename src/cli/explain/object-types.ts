@@ -4,8 +4,8 @@ import type { VirtualServerTraffic } from '../../modes/look/live-tables.ts'
 import type { FrontendKey } from '../../service/frontends.ts'
 
 /**
- * `present`: as wanted. `differs`: it is there with other contents. `extra`: nothing wants it. `unknown`: the kernel was not read, or what is
- * wanted is not known.
+ * `present`: as wanted. `differs`: it is there with other contents. `extra`: nothing wants it.
+ * `unknown`: the kernel was not read, or what is wanted is not known.
  */
 export type ObjectState = 'present' | 'missing' | 'differs' | 'extra' | 'unknown'
 

@@ -1,6 +1,7 @@
 /**
- * The rows of a Service, compared with what is there: one entry for each virtual server, address, set entry, chain and rule, with what it
- * means for traffic when it is missing or too much, and the commands that a pass would run.
+ * The rows of a Service, compared with what is there: one entry for each virtual server, address,
+ * set entry, chain and rule, with what it means for traffic when it is missing or too much, and the
+ * commands that a pass would run.
  */
 import { definitionOf, type SetRole } from '../../ipset/catalogue.ts'
 import { roleOf } from '../../ipset/render.ts'

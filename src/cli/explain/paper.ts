@@ -11,7 +11,10 @@ export interface Paper {
 /** Columns of a label and the space after it. */
 const LABEL = 18
 
-/** A label with a text beside it; in a narrow terminal the text is below it. Both are escaped before they are measured. */
+/**
+ * A label with a text beside it; in a narrow terminal the text is below it. Both are escaped before
+ * they are measured.
+ */
 export function labelled(label: string, written: string, paper: Paper, colour?: StyleFormat): string[] {
   const { style, width } = paper
   const text = printable(written)

@@ -1,4 +1,7 @@
-/** What follows for traffic when a firewall does not know that a frontend has a role, or knows a role that it does not have. */
+/**
+ * What follows for traffic when a firewall does not know that a frontend has a role, or knows a
+ * role that it does not have.
+ */
 import type { Role } from '../../service/policy.ts'
 
 interface RoleWords {

@@ -20,7 +20,10 @@ export interface PortOfChains {
   readonly family: IpFamily
 }
 
-/** Whether a rule concerns one of these frontends, as far as its destination tells. Chains belong to the port as a whole. */
+/**
+ * Whether a rule concerns one of these frontends, as far as its destination tells. Chains belong to
+ * the port as a whole.
+ */
 export function isRuleOf(
   { kind, name, place }: Pick<ExplainedObject, 'kind' | 'name' | 'place'>,
   frontends: readonly { readonly key: FrontendKey; readonly roles: readonly FrontendRole[] }[],

@@ -1,6 +1,6 @@
 /**
- * What `kube-ipvs explain` is asked about, and where the packet of `--from` comes from. Both are foreign text until they are one of the
- * few forms here.
+ * What `kube-ipvs explain` is asked about, and where the packet of `--from` comes from. Both are
+ * foreign text until they are one of the few forms here.
  */
 import type { FrontendKey, FrontendRole } from '../../service/frontends.ts'
 import { parseFrontendKey, parseNodePortKey } from '../../service/frontends.ts'

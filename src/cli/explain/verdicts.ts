@@ -1,4 +1,7 @@
-/** Why an endpoint is used or not, in words: one sentence for each verdict, with the names and policies that decided. */
+/**
+ * Why an endpoint is used or not, in words: one sentence for each verdict, with the names and
+ * policies that decided.
+ */
 import type { EndpointView, ServicePortView } from '../../inspect/view.ts'
 import { isUsed, type Verdict } from '../../service/endpoints.ts'
 import { quote } from '../../values/quote.ts'

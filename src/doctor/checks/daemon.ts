@@ -1,4 +1,7 @@
-/** Checks of what the running daemon says about itself: where `kube-ipvs status` does not call the node fine, these do not either. */
+/**
+ * Checks of what the running daemon says about itself: where `kube-ipvs status` does not call the
+ * node fine, these do not either.
+ */
 import type { DaemonFact, NodeFacts, Program } from '../facts.ts'
 import {
   type Check,

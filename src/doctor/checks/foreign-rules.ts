@@ -1,4 +1,7 @@
-/** Checks of rules of other programs that hide rules from iptables, or take packets of Services before the rules of the proxy do. */
+/**
+ * Checks of rules of other programs that hide rules from iptables, or take packets of Services
+ * before the rules of the proxy do.
+ */
 import type { NftRuleFact, RivalFact } from '../rule-facts.ts'
 import type { NodeFacts } from '../facts.ts'
 import { type Check, type CheckResult, type Finding, found, when } from '../finding.ts'

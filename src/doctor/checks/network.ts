@@ -1,4 +1,7 @@
-/** Checks of network plug-ins, of programs that announce load-balancer addresses, and of daemons that manage interfaces. */
+/**
+ * Checks of network plug-ins, of programs that announce load-balancer addresses, and of daemons
+ * that manage interfaces.
+ */
 import type { NetworkFile, NodeFacts } from '../facts.ts'
 import { amongProcesses, type Check, type CheckResult, FINE, type Finding, found, valueOr, when } from '../finding.ts'
 import { quote } from '../../values/quote.ts'
@@ -88,7 +91,10 @@ function cilium(facts: NodeFacts): CheckResult {
   return found({ severity: 'error', what: `Cilium replaces kube-proxy (${quote(said)}).`, effect, remedy })
 }
 
-/** Whether a value of unmanaged-devices (NetworkManager.conf(5), device list) contains kube-ipvs0. `except:` has precedence. */
+/**
+ * Whether a value of unmanaged-devices (NetworkManager.conf(5), device list) contains kube-ipvs0.
+ * `except:` has precedence.
+ */
 export function isUnmanaged(value: string): boolean {
   const specs = value.split(/[;,\s]+/).filter((spec) => spec !== '')
   const matches = (spec: string): boolean => {

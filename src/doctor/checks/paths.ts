@@ -1,4 +1,7 @@
-/** Check of the way of packets to Services through the rules of every program, as predicted from what the kernel has. */
+/**
+ * Check of the way of packets to Services through the rules of every program, as predicted from
+ * what the kernel has.
+ */
 import type { PathFact } from '../rule-facts.ts'
 import type { NodeFacts } from '../facts.ts'
 import { type Check, type CheckResult, type Finding, found, valueOr, when } from '../finding.ts'

@@ -5,8 +5,9 @@ import { amongProcesses, type Check, type CheckResult, FINE, type Finding, found
 import { quote } from '../../values/quote.ts'
 
 /**
- * Binds the DaemonSet of kubeadm to nodes with the label kube-ipvs/proxy=kube-proxy without deleting it: without such a label to no node. It is
- * the patch of docs/quick-start.md and docs/migration.md, so that their way back fits.
+ * Binds the DaemonSet of kubeadm to nodes with the label kube-ipvs/proxy=kube-proxy without
+ * deleting it: without such a label to no node. It is the patch of docs/quick-start.md and
+ * docs/migration.md, so that their way back fits.
  */
 export const STOP_DAEMON_SET = `kubectl -n kube-system patch daemonset kube-proxy --type merge -p '{"spec":{"template":{"spec":{"nodeSelector":{"kube-ipvs/proxy":"kube-proxy"}}}}}'`
 const TWO_PROXIES = 'Two proxies write the same virtual servers, sets and rules, and undo the changes of each other.'
@@ -101,7 +102,10 @@ function restored(facts: NodeFacts): CheckResult {
   return sets.unseen === undefined ? found(...findings) : { findings, unseen: sets.unseen }
 }
 
-/** The DaemonSets of kube-proxy: on this node, on others only, or on none. An image of ours under that name is no kube-proxy. */
+/**
+ * The DaemonSets of kube-proxy: on this node, on others only, or on none. An image of ours under
+ * that name is no kube-proxy.
+ */
 function daemonSetFindings(sets: readonly DaemonSetFact[], cluster: NodeFacts['cluster']): readonly Finding[] {
   return sets.flatMap(({ namespace, name, images, desired, selectsHere }): Finding[] => {
     if (name !== 'kube-proxy' || images.some(isOurs)) return []

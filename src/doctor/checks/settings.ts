@@ -1,4 +1,7 @@
-/** Checks of settings below /proc/sys: those that a start writes, those that it never writes, and files that undo them. */
+/**
+ * Checks of settings below /proc/sys: those that a start writes, those that it never writes, and
+ * files that undo them.
+ */
 import { IPV6_OFF, ipvsSysctls } from '../../node/kernel-settings.ts'
 import type { NodeFacts } from '../facts.ts'
 import { type Check, type CheckResult, FINE, type Finding, found, valueOr, when } from '../finding.ts'
@@ -74,7 +77,10 @@ function written(facts: NodeFacts): CheckResult {
   return found(...findings)
 }
 
-/** The last line for a setting counts, as in sysctl.d(5): the caller gives the lines in the order in which they apply. */
+/**
+ * The last line for a setting counts, as in sysctl.d(5): the caller gives the lines in the order in
+ * which they apply.
+ */
 function undone(facts: NodeFacts): CheckResult {
   const wantedValues = new Map(wanted(facts))
   if (facts.kernel.hasIpv6) wantedValues.set('net/ipv6/conf/all/forwarding', 1)
@@ -115,8 +121,9 @@ function ipv6Forwarding({ settings, kernel, interfaces }: NodeFacts): CheckResul
 }
 
 /**
- * IPv6 switched off on the device that makes the node answer for virtual IPs, or for devices to come. Only IPv6 Services need it there:
- * that there are any is known from the daemon that could not serve them.
+ * IPv6 switched off on the device that makes the node answer for virtual IPs, or for devices to
+ * come. Only IPv6 Services need it there: that there are any is known from the daemon that could
+ * not serve them.
  */
 function ipv6OfDevices({ settings, kernel, configuration, daemon }: NodeFacts): CheckResult {
   if (configuration.mode !== 'ipvs' || !kernel.hasIpv6) return FINE

@@ -1,6 +1,6 @@
 /**
- * Counters of the kernel that rules add to (nfacct). Missing counters are created; none is reset or deleted. The kernel refuses a
- * restore in which a rule names a missing counter.
+ * Counters of the kernel that rules add to (nfacct). Missing counters are created; none is reset or
+ * deleted. The kernel refuses a restore in which a rule names a missing counter.
  */
 import { MessageBatch } from '../../netlink/batch.ts'
 import type { CallOptions, NetlinkConnection } from '../../netlink/connection.ts'
@@ -13,7 +13,10 @@ const NFNL_MSG_ACCT_GET = 1
 const NFACCT_NAME = 1
 const NFACCT_PKTS = 2
 
-/** Creates a counter unless it exists. Resolves to whether it exists now. `netlink` is a NETLINK_NETFILTER connection. */
+/**
+ * Creates a counter unless it exists. Resolves to whether it exists now. `netlink` is a
+ * NETLINK_NETFILTER connection.
+ */
 export async function ensureCounter(
   netlink: NetlinkConnection,
   name: string,

@@ -1,6 +1,7 @@
 /**
- * iptables mode: turns frontends into the chains of both families. A loop for each family writes only the chains that differ, in one
- * restore, so that a family whose programs hang or fail does not delay the other one.
+ * iptables mode: turns frontends into the chains of both families. A loop for each family writes
+ * only the chains that differ, in one restore, so that a family whose programs hang or fail does
+ * not delay the other one.
  */
 import type { KubeProxyConfiguration } from '../../config/types.ts'
 import type { FlowTable } from '../../conntrack/connection.ts'

@@ -1,6 +1,6 @@
 /**
- * What iptables mode uses of the kernel: the iptables programs, netlink connections, counters, settings and announcements of
- * addresses. An announcement only says what to read again.
+ * What iptables mode uses of the kernel: the iptables programs, netlink connections, counters,
+ * settings and announcements of addresses. An announcement only says what to read again.
  */
 import { openNetfilter, openRtnetlink } from '../../../native/open.ts'
 import { askXtables } from '../../../native/xtables-query.ts'
@@ -39,7 +39,10 @@ const OPEN_MS = 60_000
 /** Deadline of one save or restore of the rules of all Services. */
 const PROCESS_MS = 60_000
 
-/** Changes nothing. Rejects with `iptables-missing`, which says what to install, when the rules of no family can be written, or `capability-missing`. */
+/**
+ * Changes nothing. Rejects with `iptables-missing`, which says what to install, when the rules of
+ * no family can be written, or `capability-missing`.
+ */
 export async function openIptablesKernel(): Promise<IptablesKernel> {
   requireNetAdmin()
   const kernel = kernelFamilies()
@@ -62,8 +65,8 @@ export async function openIptablesKernel(): Promise<IptablesKernel> {
 }
 
 /**
- * Creates the counters that rules of iptables mode add to. Resolves to whether rules may name them: false when the kernel has no
- * counters or no match for them, or refuses to create them.
+ * Creates the counters that rules of iptables mode add to. Resolves to whether rules may name them:
+ * false when the kernel has no counters or no match for them, or refuses to create them.
  */
 export async function makeCounters({ iptables, families }: IptablesKernel, signal: AbortSignal): Promise<boolean> {
   const netlink = openNetfilter()
@@ -129,9 +132,10 @@ const LOCALNET =
   'Setting route_localnet=1 to allow node-ports on localhost; to change this either disable iptables.localhostNodePorts (--iptables-localhost-nodeports) or set nodePortAddresses (--nodeport-addresses) to filter loopback addresses'
 
 /**
- * Returns a function that lets node ports answer at 127.0.0.0/8; undefined when the configuration turns it off. The caller runs
- * it after the rule that guards these addresses was written: without the rule, hosts in the node's network could reach programs that
- * listen there (CVE-2020-8558). The setting is never reverted.
+ * Returns a function that lets node ports answer at 127.0.0.0/8; undefined when the configuration
+ * turns it off. The caller runs it after the rule that guards these addresses was written: without
+ * the rule, hosts in the node's network could reach programs that listen there (CVE-2020-8558). The
+ * setting is never reverted.
  */
 export function routeLocalnet(options: LocalnetOptions): (() => void) | undefined {
   const { configuration, localhostNodePorts, log } = options

@@ -50,7 +50,8 @@ export class IptablesMode implements Mode {
 
   /**
    * Rejects with `iptables-missing`, which says what to install.
-   * @param isFallback the configuration names ipvs mode: node ports stay closed at 127.0.0.0/8, as they are there (CVE-2020-8558)
+   * @param isFallback the configuration names ipvs mode: node ports stay closed at 127.0.0.0/8, as
+   * they are there (CVE-2020-8558)
    */
   static async open(options: ModeOptions, isFallback: boolean): Promise<IptablesMode> {
     return new IptablesMode(options, await openIptablesKernel(), isFallback)

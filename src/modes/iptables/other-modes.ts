@@ -1,6 +1,7 @@
 /**
- * What ipvs mode and nftables mode left in the kernel, and rules of the other back end of iptables: iptables mode removes the former once its
- * own rules are there, and warns of the latter. This code is loaded when it does so.
+ * What ipvs mode and nftables mode left in the kernel, and rules of the other back end of iptables:
+ * iptables mode removes the former once its own rules are there, and warns of the latter. This code
+ * is loaded when it does so.
  */
 import { ipFamilies } from '../../node/host.ts'
 import { parseCidrs } from '../../values/cidr.ts'

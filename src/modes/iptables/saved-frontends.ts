@@ -1,6 +1,7 @@
 /**
- * Reads from saved rules what iptables mode serves. kube-proxy and this program name the Service of a rule in its comment; a rule
- * without such a comment is ignored, so that nothing is shown under a wrong name.
+ * Reads from saved rules what iptables mode serves. kube-proxy and this program name the Service of
+ * a rule in its comment; a rule without such a comment is ignored, so that nothing is shown under a
+ * wrong name.
  */
 import { familyOf, formatEndpoint } from '../../values/address.ts'
 import type { IpFamily } from '../../values/protocol.ts'
@@ -17,7 +18,10 @@ export type WithoutEndpoints = 'refused' | 'dropped'
 export interface SavedFrontend {
   /** `namespace/name:port`, or `namespace/name` when the port has no name. */
   readonly service: string
-  /** `10.96.0.1:80/tcp`; of a node port `0.0.0.0:30080/tcp` or `[::]:30080/tcp`, which means every address of the node. */
+  /**
+   * `10.96.0.1:80/tcp`; of a node port `0.0.0.0:30080/tcp` or `[::]:30080/tcp`, which means every
+   * address of the node.
+   */
   readonly key: string
   readonly kind: SavedKind
   /** `10.244.0.1:8080`, in the order of the rules, each once. */

@@ -1,5 +1,6 @@
 /**
- * Asks the kernel for the matches of x_tables that rules of Services need, and reports those that are missing.
+ * Asks the kernel for the matches of x_tables that rules of Services need, and reports those that
+ * are missing.
  */
 import { openNetfilter } from '../../../native/open.ts'
 import { askXtables } from '../../../native/xtables-query.ts'
@@ -32,8 +33,9 @@ export async function askForMatches(
 }
 
 /**
- * Asks for the matches that rules of Services need, which loads their modules where the kernel may. An unknown answer counts as
- * there: while ip_tables is not loaded, and without nft_compat, without which no rule can be written.
+ * Asks for the matches that rules of Services need, which loads their modules where the kernel may.
+ * An unknown answer counts as there: while ip_tables is not loaded, and without nft_compat, without
+ * which no rule can be written.
  */
 export async function findServiceMatches(
   { iptables, families }: IptablesKernel,

@@ -1,7 +1,7 @@
 /**
- * Audits what announces no change (virtual servers, parts of the firewall), and every ten minutes the addresses
- * and routes, of which an announcement may have been lost. All audits together stay below a share of one core. An audit says which keys
- * to read again, never what to change.
+ * Audits what announces no change (virtual servers, parts of the firewall), and every ten minutes
+ * the addresses and routes, of which an announcement may have been lost. All audits together stay
+ * below a share of one core. An audit says which keys to read again, never what to change.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { auditAddresses, auditRoutes } from '../../ipvs/address-audit.ts'

@@ -1,6 +1,7 @@
 /**
- * The schedulers that Services choose. The kernel is asked for each before the first virtual server has it; where it is missing, the
- * scheduler of the configuration stays in force, the Service gets a problem, and the kernel is asked again some minutes later.
+ * The schedulers that Services choose. The kernel is asked for each before the first virtual server
+ * has it; where it is missing, the scheduler of the configuration stays in force, the Service gets
+ * a problem, and the kernel is asked again some minutes later.
  */
 import type { ProblemLog } from '../../serve/problem-log.ts'
 import { annotationField } from '../../service/annotations.ts'
@@ -44,7 +45,10 @@ export class ChosenSchedulers {
     return scheduler !== undefined && !this.#present.has(scheduler.name) && !this.#missing.has(scheduler.name)
   }
 
-  /** The scheduler that a virtual server may have now. `ask` finds out the others. Call it for each change of a frontend. */
+  /**
+   * The scheduler that a virtual server may have now. `ask` finds out the others. Call it for each
+   * change of a frontend.
+   */
   inForce(key: FrontendKey, frontend: AddressFrontend | undefined): string {
     const { configured } = this.#options
     const chosen = frontend?.servicePort.choices.scheduler?.name ?? configured
@@ -58,8 +62,9 @@ export class ChosenSchedulers {
   }
 
   /**
-   * Asks the kernel for the schedulers that frontends wait for. Resolves to the frontends whose scheduler has turned out to be present,
-   * which are to be rendered again. Rejects only when aborted.
+   * Asks the kernel for the schedulers that frontends wait for. Resolves to the frontends whose
+   * scheduler has turned out to be present, which are to be rendered again. Rejects only when
+   * aborted.
    */
   async ask(signal: AbortSignal): Promise<readonly AddressFrontend[]> {
     const dueMs = this.nextDueMs()

@@ -1,6 +1,6 @@
 /**
- * Renders frontends into the tables of ipvs mode, and joins those to the reconciler. A virtual server is added before the
- * address that brings it traffic, and removed after it.
+ * Renders frontends into the tables of ipvs mode, and joins those to the reconciler. A virtual
+ * server is added before the address that brings it traffic, and removed after it.
  */
 import { DEVICE_KIND, type Device, type DeviceOperation } from '../../ipvs/address-diff.ts'
 import type { FlowTable } from '../../conntrack/connection.ts'
@@ -46,7 +46,10 @@ export class IpvsDataplane implements Dataplane {
   readonly virtualAddresses: VirtualAddresses
   readonly slowStarts = new SlowStarts()
   readonly staleFlows: StaleFlows
-  /** Frontends that are rendered once the kernel has been asked for their schedulers: at a start rendering all of them twice is slow. */
+  /**
+   * Frontends that are rendered once the kernel has been asked for their schedulers: at a start
+   * rendering all of them twice is slow.
+   */
   readonly #unrendered = new Map<FrontendKey, AddressFrontend>()
   readonly #slowStartSteps = new SlowStartSteps(this.slowStarts)
   /** Frontends whose address is bound once their virtual server exists. */
@@ -173,7 +176,10 @@ export class IpvsDataplane implements Dataplane {
     return all.plan({ signal, now: this.#options.now })
   }
 
-  /** This process does not know which endpoints start slowly in the daemon that runs, so it takes their weights as they are. */
+  /**
+   * This process does not know which endpoints start slowly in the daemon that runs, so it takes
+   * their weights as they are.
+   */
   async #acceptStarting(signal: AbortSignal): Promise<void> {
     const starting = Array.from(this.#slowStartSteps.keys())
     if (starting.length === 0) return
@@ -203,7 +209,10 @@ export class IpvsDataplane implements Dataplane {
     return wanted === undefined || live === undefined ? wanted === live : sameVirtualServer(wanted, live)
   }
 
-  /** What is wanted for these frontends. The addresses of virtual IPs count from the beginning, also while their virtual server is missing. */
+  /**
+   * What is wanted for these frontends. The addresses of virtual IPs count from the beginning, also
+   * while their virtual server is missing.
+   */
   *wanted(frontends: readonly Frontend[]): Generator<Wanted, void, void> {
     for (const { key: neededBy, address, bind } of frontends) {
       const server = this.virtualServers.desired(neededBy)

@@ -1,6 +1,7 @@
 /**
- * Which real servers have no connections left, or have drained long enough, so that the next pass may remove them. The kernel is asked for
- * the connections of those virtual servers whose check is due.
+ * Which real servers have no connections left, or have drained long enough, so that the next pass
+ * may remove them. The kernel is asked for the connections of those virtual servers whose check is
+ * due.
  */
 import { drainingRealServers } from '../../ipvs/diff.ts'
 import { Drains } from '../../ipvs/drains.ts'
@@ -55,9 +56,10 @@ export class DrainChecks {
   }
 
   /**
-   * Real servers whose drain has ended, by virtual server: those of one slice. A check that fails is retried later. The removal of a real server makes every
-   * addition of the next two to four minutes slower (the kernel walks over all that were removed, ip_vs_trash_get_dest), so additions
-   * that wait go first unless drains have deadlines.
+   * Real servers whose drain has ended, by virtual server: those of one slice. A check that fails
+   * is retried later. The removal of a real server makes every addition of the next two to four
+   * minutes slower (the kernel walks over all that were removed, ip_vs_trash_get_dest), so
+   * additions that wait go first unless drains have deadlines.
    */
   async take({ signal, changesWait }: DataplanePass): Promise<ReadonlyMap<string, ReadonlySet<string>>> {
     const idle = new Map<string, ReadonlySet<string>>()

@@ -1,6 +1,7 @@
 /**
- * What ipvs mode needs beside virtual servers and addresses: masquerading, source ranges, refusals, health check ports. The mode says what
- * is wanted and asks when a virtual server may be added; only a firewall knows which objects of the kernel serve that.
+ * What ipvs mode needs beside virtual servers and addresses: masquerading, source ranges, refusals,
+ * health check ports. The mode says what is wanted and asks when a virtual server may be added;
+ * only a firewall knows which objects of the kernel serve that.
  */
 import type { KubeIpvsSettings, KubeProxyConfiguration } from '../../config/types.ts'
 import type { Wanted } from '../../explain/wanted.ts'
@@ -66,9 +67,15 @@ export interface Firewall {
    * @param onMayAdd called when `mayAdd` may answer otherwise than before
    */
   stages(onMayAdd: () => void): readonly Stage[]
-  /** Whether a new virtual server may take traffic now. A server waits a limited time, unless clients are kept out until then. */
+  /**
+   * Whether a new virtual server may take traffic now. A server waits a limited time, unless
+   * clients are kept out until then.
+   */
   mayAdd(key: FrontendKey, family: IpFamily): boolean
-  /** A pass over the tables has ended. `servesAll`: every virtual server and address was tried once, so another mode is not needed any more. */
+  /**
+   * A pass over the tables has ended. `servesAll`: every virtual server and address was tried once,
+   * so another mode is not needed any more.
+   */
   passed(servesAll: boolean): void
   /** When it needs a pass without a request; undefined: nothing waits. */
   nextDueMs(): number | undefined
@@ -108,12 +115,14 @@ export interface OpenedFirewall {
 }
 
 /**
- * What firewalls left in the kernel. Rules of iptables are not among it: those of all modes are removed together.
+ * What firewalls left in the kernel. Rules of iptables are not among it: those of all modes are
+ * removed together.
  */
 export interface FirewallRemains {
   /**
-   * Whether a proxy made the virtual server of this key: a firewall serves it, and a node port only at an address of the node. To be asked
-   * before anything is removed, because nothing else says which virtual servers are ours.
+   * Whether a proxy made the virtual server of this key: a firewall serves it, and a node port only
+   * at an address of the node. To be asked before anything is removed, because nothing else says
+   * which virtual servers are ours.
    */
   owned(nodeAddresses: ReadonlySet<string>, signal: AbortSignal): Promise<(key: FrontendKey) => boolean>
   /** Its tables with nothing wanted in any. */

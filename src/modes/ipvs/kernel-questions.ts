@@ -1,6 +1,7 @@
 /**
- * Asks the kernel the questions of the start check: IPVS, ipset and nf_tables by netlink, legacy iptables by getsockopt. Only the
- * kernel's answer counts: neither a file of modules on a disk nor a loaded module proves that a feature works.
+ * Asks the kernel the questions of the start check: IPVS, ipset and nf_tables by netlink, legacy
+ * iptables by getsockopt. Only the kernel's answer counts: neither a file of modules on a disk nor
+ * a loaded module proves that a feature works.
  */
 import { existsSync } from 'node:fs'
 import { findNetfilter, openNetlinkConnection } from '../../../native/open.ts'

@@ -1,6 +1,6 @@
 /**
- * The connections through which ipvs mode reads and writes the kernel, opened together: IPVS, rtnetlink and conntrack here, and what its
- * firewall needs there.
+ * The connections through which ipvs mode reads and writes the kernel, opened together: IPVS,
+ * rtnetlink and conntrack here, and what its firewall needs there.
  */
 import { openNetlinkConnection, openRtnetlink } from '../../../native/open.ts'
 import { IpvsConnection } from '../../ipvs/connection.ts'
@@ -35,8 +35,9 @@ export interface Kernel {
 }
 
 /**
- * Changes nothing. Rejects with `ipvs-missing`, or as the firewall does (`ipset-missing`, `set-match-missing`, `iptables-missing`), with what
- * to load or install; also when no family can be served. Rejects with `capability-missing` when this process lacks a right.
+ * Changes nothing. Rejects with `ipvs-missing`, or as the firewall does (`ipset-missing`,
+ * `set-match-missing`, `iptables-missing`), with what to load or install; also when no family can
+ * be served. Rejects with `capability-missing` when this process lacks a right.
  */
 export async function openKernel(): Promise<Kernel> {
   requireNetAdmin()
@@ -80,8 +81,9 @@ export function explainMissingIpvs(cause: unknown): unknown {
 }
 
 /**
- * Asks the kernel for what ipvs mode cannot do without, which loads the modules when it can, and makes nothing. Resolves to
- * undefined when nothing is missing, and rejects when the kernel cannot be asked.
+ * Asks the kernel for what ipvs mode cannot do without, which loads the modules when it can, and
+ * makes nothing. Resolves to undefined when nothing is missing, and rejects when the kernel cannot
+ * be asked.
  */
 export async function findLack(signal: AbortSignal): Promise<FallbackReason | undefined> {
   try {
@@ -95,7 +97,10 @@ export async function findLack(signal: AbortSignal): Promise<FallbackReason | un
   }
 }
 
-/** What `open` resolves to; undefined when it rejects with this code, because the kernel or the node does not have it. */
+/**
+ * What `open` resolves to; undefined when it rejects with this code, because the kernel or the node
+ * does not have it.
+ */
 export async function unlessMissing<T>(code: string, open: () => Promise<T>): Promise<T | undefined> {
   try {
     return await open()

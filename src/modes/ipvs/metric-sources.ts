@@ -1,6 +1,6 @@
 /**
- * What a scrape reads of ipvs mode: tables, connections, virtual servers. It runs in the event loop of the proxy, so what
- * grows with the cluster may cost nanoseconds an item.
+ * What a scrape reads of ipvs mode: tables, connections, virtual servers. It runs in the event loop
+ * of the proxy, so what grows with the cluster may cost nanoseconds an item.
  */
 import type { Kernel } from './kernel.ts'
 import type { IpvsDataplane } from './dataplane.ts'

@@ -1,6 +1,7 @@
 /**
- * ipvs mode as the proxy sees it: puts kernel, tables, firewall and the dataplane together. What iptables mode and nftables
- * mode left is removed only after a pass that left nothing to do, once all rules are written.
+ * ipvs mode as the proxy sees it: puts kernel, tables, firewall and the dataplane together. What
+ * iptables mode and nftables mode left is removed only after a pass that left nothing to do, once
+ * all rules are written.
  */
 import { DEVICE_KIND } from '../../ipvs/address-diff.ts'
 import type { CurrentDrain } from '../../ipvs/drains.ts'
@@ -198,7 +199,10 @@ export class IpvsMode implements Mode {
     await removeNftAfterSwitch(this.#options.log, this.#abort.signal)
   }
 
-  /** An unloaded ip_vs has taken its virtual servers along; the connection has already asked the kernel to load it again. */
+  /**
+   * An unloaded ip_vs has taken its virtual servers along; the connection has already asked the
+   * kernel to load it again.
+   */
   #checkLost(errors: readonly unknown[]): void {
     const isLost = errors.some((error) => error instanceof CodedError && error.code === 'genl-family-missing')
     if (isLost) this.#options.listener.ipvsLost()
@@ -225,7 +229,10 @@ export class IpvsMode implements Mode {
     this.#options.problems.report('device-ipv6', SERVICE_DEVICE, problems)
   }
 
-  /** Other programs may create IPVS services of protocols that no Service has. These are left alone, and logged once. */
+  /**
+   * Other programs may create IPVS services of protocols that no Service has. These are left alone,
+   * and logged once.
+   */
   #logUnknown(): void {
     const { ipvs, auditIpvs } = this.#kernel
     const services = Math.max(ipvs.unknownServices, auditIpvs.unknownServices)
@@ -235,7 +242,10 @@ export class IpvsMode implements Mode {
   }
 }
 
-/** The problem of a device on which IPv6 is switched off. The keys are looked through only when one of them fails with that. */
+/**
+ * The problem of a device on which IPv6 is switched off. The keys are looked through only when one
+ * of them fails with that.
+ */
 function ipv6Problems(
   sync: Pick<TableSync<unknown, unknown>, 'failures' | 'failing'>,
   subject: string,

@@ -1,6 +1,7 @@
 /**
- * What ipvs mode does to the node before it reads anything: it writes settings of the kernel, makes sure that the scheduler exists and
- * asks the kernel what it lacks. Only a missing scheduler ends the process.
+ * What ipvs mode does to the node before it reads anything: it writes settings of the kernel, makes
+ * sure that the scheduler exists and asks the kernel what it lacks. Only a missing scheduler ends
+ * the process.
  */
 import { openRtnetlink } from '../../../native/open.ts'
 import type { KubeProxyConfiguration, ProxyMode } from '../../config/types.ts'
@@ -56,8 +57,9 @@ export async function initializeNode(options: NodeInitialization): Promise<void>
 }
 
 /**
- * Where new devices have IPv6 switched off, makes kube-ipvs0 and switches IPv6 on there: the setting exists only with the device, and the
- * proxy that starts afterwards may not be able to write it. Elsewhere it makes nothing. It never rejects.
+ * Where new devices have IPv6 switched off, makes kube-ipvs0 and switches IPv6 on there: the
+ * setting exists only with the device, and the proxy that starts afterwards may not be able to
+ * write it. Elsewhere it makes nothing. It never rejects.
  */
 export async function initializeDevice(log: Log, signal: AbortSignal): Promise<void> {
   if (!kernelFamilies().families.includes('IPv6')) return
@@ -82,7 +84,10 @@ async function makeDevice(signal: AbortSignal): Promise<void> {
   }
 }
 
-/** Sets the timeouts of --ipvs-tcp-timeout, --ipvs-tcpfin-timeout and --ipvs-udp-timeout; 0 keeps the kernel's value. */
+/**
+ * Sets the timeouts of --ipvs-tcp-timeout, --ipvs-tcpfin-timeout and --ipvs-udp-timeout; 0 keeps
+ * the kernel's value.
+ */
 async function setTimeouts({ configuration, ipvs, log, signal }: NodeInitialization): Promise<void> {
   const { tcpTimeoutMs, tcpFinTimeoutMs, udpTimeoutMs } = configuration.ipvs
   if (tcpTimeoutMs + tcpFinTimeoutMs + udpTimeoutMs === 0) return
@@ -99,7 +104,10 @@ async function setTimeouts({ configuration, ipvs, log, signal }: NodeInitializat
   }
 }
 
-/** Makes sure that the kernel has the scheduler. Rejects with `module-missing`, which names the module. A kernel that does not answer may have it. */
+/**
+ * Makes sure that the kernel has the scheduler. Rejects with `module-missing`, which names the
+ * module. A kernel that does not answer may have it.
+ */
 async function checkScheduler({ ipvs, configuration, log, signal }: NodeInitialization): Promise<void> {
   const scheduler = schedulerOf(configuration.ipvs.scheduler)
   let missing: Error | undefined
@@ -138,7 +146,10 @@ export interface NodeCheckOptions extends FirewallCheck {
   readonly signal: AbortSignal
 }
 
-/** Asks kernel and node for everything that the mode needs, for which the kernel loads its modules. Rejects with `native-unavailable` or when aborted. */
+/**
+ * Asks kernel and node for everything that the mode needs, for which the kernel loads its modules.
+ * Rejects with `native-unavailable` or when aborted.
+ */
 export async function checkNode(options: NodeCheckOptions): Promise<StartCheck> {
   const { configuration, mode = 'ipvs', signal } = options
   const families = options.families ?? kernelFamilies().families
@@ -156,8 +167,8 @@ export async function checkNode(options: NodeCheckOptions): Promise<StartCheck> 
 }
 
 /**
- * What keeps ipvs mode from working on this node, for people; empty: nothing. Loads modules when it may, and makes nothing. Rejects when
- * the kernel cannot be asked.
+ * What keeps ipvs mode from working on this node, for people; empty: nothing. Loads modules when it
+ * may, and makes nothing. Rejects when the kernel cannot be asked.
  */
 export async function lacksOfIpvsMode(
   configuration: KubeProxyConfiguration,

@@ -1,6 +1,7 @@
 /**
- * The steps of slow starts that a pass takes: those of one slice, the Services in turns. So those of a Service with very many real servers are taken
- * later, not left out, and nobody waits for them.
+ * The steps of slow starts that a pass takes: those of one slice, the Services in turns. So those
+ * of a Service with very many real servers are taken later, not left out, and nobody waits for
+ * them.
  */
 import type { SlowStarts } from '../../ipvs/slow-starts.ts'
 import type { VirtualServer } from '../../ipvs/types.ts'

@@ -1,6 +1,7 @@
 /**
- * The kernel tables of ipvs mode beside those of its firewall, listed once: how each is opened, in which order a cleanup removes them, and
- * when one is faulty. Opening, metrics, health, the removal of leftovers and cleanup read these lists.
+ * The kernel tables of ipvs mode beside those of its firewall, listed once: how each is opened, in
+ * which order a cleanup removes them, and when one is faulty. Opening, metrics, health, the removal
+ * of leftovers and cleanup read these lists.
  */
 import type { AddressOperation, BoundAddress, Device, DeviceOperation } from '../../ipvs/address-diff.ts'
 import { AddressTable, type AddressTableOptions } from '../../ipvs/addresses.ts'
@@ -66,8 +67,9 @@ export type RemovalOptions = Pick<TableOptions, 'rtnetlink' | 'families' | 'excl
 }
 
 /**
- * The tables with nothing wanted in any, around those of the firewall: a pass removes what is ours, from the last table to the first. The
- * device is removed last, because it shows that something is left.
+ * The tables with nothing wanted in any, around those of the firewall: a pass removes what is ours,
+ * from the last table to the first. The device is removed last, because it shows that something is
+ * left.
  */
 export function removalOf(options: RemovalOptions, firewall: readonly Reconciled[]): Reconciled[] {
   const { ipvs, rtnetlink, families, excluded, mayRemove } = options
@@ -101,7 +103,10 @@ export interface IpvsStates {
   readonly routes: TableSync<LocalRoute, RouteOperation>
 }
 
-/** All tables of the running mode but those of its firewall. All Services need the device, so it is faulty when it fails. */
+/**
+ * All tables of the running mode but those of its firewall. All Services need the device, so it is
+ * faulty when it fails.
+ */
 export function listTables(states: IpvsStates, families: readonly IpFamily[]): readonly ListedTable[] {
   const { virtualServers, device, addresses, routes } = states
   return [

@@ -1,6 +1,7 @@
 /**
- * Makes the node answer for virtual IPs: each is an address on kube-ipvs0 or a local route, by `kubeIPVS.virtualAddresses`. When
- * that setting changes, a virtual IP leaves one table only once the other one has it, so that it is local at every moment.
+ * Makes the node answer for virtual IPs: each is an address on kube-ipvs0 or a local route, by
+ * `kubeIPVS.virtualAddresses`. When that setting changes, a virtual IP leaves one table only once
+ * the other one has it, so that it is local at every moment.
  */
 import { type AddressOperation, type BoundAddress, hostAddress } from '../../ipvs/address-diff.ts'
 import { WantedAddresses } from '../../ipvs/addresses.ts'
@@ -67,7 +68,10 @@ export class VirtualAddresses {
     }
   }
 
-  /** Sets the addresses of the node that it uses itself towards virtual IPs with a route; each must be on one of its interfaces. */
+  /**
+   * Sets the addresses of the node that it uses itself towards virtual IPs with a route; each must
+   * be on one of its interfaces.
+   */
   setSources(sources: NodeIps): void {
     const families = (['IPv4', 'IPv6'] as const).filter((family) => sources[family] !== this.#sources[family])
     if (families.length === 0) return

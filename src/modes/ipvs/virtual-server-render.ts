@@ -6,14 +6,18 @@ import { weightsOf } from '../../service/service-port.ts'
 import { DEFAULT_WEIGHT, isGradual, slowStartFactor, usesWeights } from '../../service/weights.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 
-/** How long new endpoints of a frontend start, in milliseconds; undefined: its Service or the scheduler in force knows no slow start. */
+/**
+ * How long new endpoints of a frontend start, in milliseconds; undefined: its Service or the
+ * scheduler in force knows no slow start.
+ */
 export function slowStartOf({ servicePort }: AddressFrontend, scheduler: string): number | undefined {
   return isGradual(scheduler) ? servicePort.choices.slowStartMs : undefined
 }
 
 /**
- * The virtual server of one frontend, with the full weight of each real server. Its real servers are the endpoints that this node may use, already in the order of
- * compareRealServers. Every field is compared with what the kernel lists, so it has the value that the kernel returns after the
+ * The virtual server of one frontend, with the full weight of each real server. Its real servers
+ * are the endpoints that this node may use, already in the order of compareRealServers. Every field
+ * is compared with what the kernel lists, so it has the value that the kernel returns after the
  * write. A scheduler that is not the chosen one has its own flags.
  */
 export function renderVirtualServer(frontend: AddressFrontend, scheduler: string): VirtualServer {

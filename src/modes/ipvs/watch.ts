@@ -1,6 +1,6 @@
 /**
- * Marks as doubtful what announcements of the kernel concern in ipvs mode: the device, addresses on it, local routes, what the firewall
- * wrote, and all virtual servers when ip_vs was unloaded.
+ * Marks as doubtful what announcements of the kernel concern in ipvs mode: the device, addresses on
+ * it, local routes, what the firewall wrote, and all virtual servers when ip_vs was unloaded.
  */
 import { hasBinding, isNeverOurs } from '../../ipvs/address-diff.ts'
 import type { AddressTable } from '../../ipvs/addresses.ts'

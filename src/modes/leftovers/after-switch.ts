@@ -1,7 +1,8 @@
 /**
- * Removes in iptables mode what ipvs mode left, once the new rules are written: each virtual server that no connection uses,
- * and after the last one the addresses, the sets and the device. A connection that was made through a virtual server ends
- * with it, and needs its address; until then the real servers have weight 0, so that IPVS takes no new connection.
+ * Removes in iptables mode what ipvs mode left, once the new rules are written: each virtual server
+ * that no connection uses, and after the last one the addresses, the sets and the device. A
+ * connection that was made through a virtual server ends with it, and needs its address; until then
+ * the real servers have weight 0, so that IPVS takes no new connection.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { IpvsConnection } from '../../ipvs/connection.ts'
@@ -86,7 +87,10 @@ async function removeOnce(
   return pass(used.size > 0 ? [leftovers.removalOfVirtualServers(unused)] : leftovers.removal(), used.size)
 }
 
-/** Sets the weight of the real servers of every virtual server that connections use to 0. Resolves to these virtual servers. */
+/**
+ * Sets the weight of the real servers of every virtual server that connections use to 0. Resolves
+ * to these virtual servers.
+ */
 async function drainUsedServers(
   ipvs: IpvsConnection,
   leftovers: IpvsLeftovers,

@@ -1,6 +1,7 @@
 /**
- * Removes what proxies of every mode left on a node: tables of nftables mode, and then a pass of the reconciler over all
- * other tables with nothing wanted in any, so that a cleanup removes nothing that a pass would leave alone.
+ * Removes what proxies of every mode left on a node: tables of nftables mode, and then a pass of
+ * the reconciler over all other tables with nothing wanted in any, so that a cleanup removes
+ * nothing that a pass would leave alone.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { HostIptables } from '../../node/iptables-programs.ts'
@@ -30,7 +31,10 @@ const TRIES = 3
 
 const now = (): number => performance.now()
 
-/** With `dryRun` the commands are what would be removed. Rejects when the kernel answers nothing (EPERM), or when aborted. */
+/**
+ * With `dryRun` the commands are what would be removed. Rejects when the kernel answers nothing
+ * (EPERM), or when aborted.
+ */
 export async function removeEverything(options: CleanupOptions): Promise<RemovalResult> {
   const nft = await removeNftTables(options)
   const tables = await removeFromTables(options)
@@ -65,7 +69,8 @@ async function removeFromTables(options: CleanupOptions): Promise<RemovalResult>
     }
   }
   try {
-    // A kernel that has no IPVS or cannot have a firewall has nothing of it, and a node without programs of iptables has no rules.
+    // A kernel that has no IPVS or cannot have a firewall has nothing of it, and a node without
+    // programs of iptables has no rules.
     const iptables = await attempt('iptables-save', () =>
       unlessMissing('iptables-missing', () => look.iptables(signal)),
     )

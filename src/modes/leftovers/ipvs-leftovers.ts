@@ -1,6 +1,7 @@
 /**
- * What ipvs mode leaves in the kernel: finds it, and decides which virtual servers may be removed. Both a cleanup and the
- * switch to iptables mode read these tables as tables in which nothing is wanted, so that a pass removes what is ours.
+ * What ipvs mode leaves in the kernel: finds it, and decides which virtual servers may be removed.
+ * Both a cleanup and the switch to iptables mode read these tables as tables in which nothing is
+ * wanted, so that a pass removes what is ours.
  */
 import type { VirtualServerKey } from '../../ipvs/types.ts'
 import type { Reconciled } from '../../sync/reconciled.ts'
@@ -11,9 +12,9 @@ import { removalOf, removalOfVirtualServers, type TableOptions } from '../ipvs/t
 import { withLook } from '../look/look.ts'
 
 /**
- * Whether ipvs mode has left anything on this node that a removal would find: the device, a local route, or a part of its firewall. Another
- * program may have deleted any of them. Virtual servers alone say nothing, because only the firewall says which of them are ours. Loads no
- * module.
+ * Whether ipvs mode has left anything on this node that a removal would find: the device, a local
+ * route, or a part of its firewall. Another program may have deleted any of them. Virtual servers
+ * alone say nothing, because only the firewall says which of them are ours. Loads no module.
  */
 export function hasIpvsLeftovers(signal: AbortSignal): Promise<boolean> {
   return withLook(async (look) => (await look.hasVirtualIps(signal)) || FIREWALL.isLeft(look.families, signal))

@@ -1,6 +1,7 @@
 /**
- * The chains and jumps of every mode and release of kube-proxy, as each mode reads them: those that a mode does not write
- * are live items that it does not want, so it removes them once its own rules are written.
+ * The chains and jumps of every mode and release of kube-proxy, as each mode reads them: those that
+ * a mode does not write are live items that it does not want, so it removes them once its own rules
+ * are written.
  */
 import { type ChainSet, layoutOf } from '../../iptables/layout.ts'
 import { IPTABLES_CHAINS } from '../iptables/chains/chain-names.ts'

@@ -1,7 +1,7 @@
 /**
- * The tables that nftables mode of kube-proxy leaves, `ip kube-proxy` and `ip6 kube-proxy`; everything in them is its own. A
- * cleanup deletes them, and so does each mode once everything of its own is written: until then they serve new connections.
- * Established ones live on in conntrack.
+ * The tables that nftables mode of kube-proxy leaves, `ip kube-proxy` and `ip6 kube-proxy`;
+ * everything in them is its own. A cleanup deletes them, and so does each mode once everything of
+ * its own is written: until then they serve new connections. Established ones live on in conntrack.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { askNetfilter } from '../../../native/open.ts'
@@ -32,7 +32,10 @@ export async function findNftLeftovers(signal: AbortSignal): Promise<RemovalResu
   }))
 }
 
-/** Deletes the tables; what was deleted, and what could not be, as commands. Rejects when the kernel refuses to list tables. */
+/**
+ * Deletes the tables; what was deleted, and what could not be, as commands. Rejects when the kernel
+ * refuses to list tables.
+ */
 export async function removeNftLeftovers(signal: AbortSignal): Promise<RemovalResult> {
   return askNetfilter(NOTHING, async (netlink) => {
     const commands: string[] = []
@@ -51,7 +54,10 @@ export async function removeNftLeftovers(signal: AbortSignal): Promise<RemovalRe
   })
 }
 
-/** Removes them after a start in another mode. Resolves when nothing is left, or when aborted; retries whatever fails. */
+/**
+ * Removes them after a start in another mode. Resolves when nothing is left, or when aborted;
+ * retries whatever fails.
+ */
 export async function removeNftAfterSwitch(log: Log, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     try {

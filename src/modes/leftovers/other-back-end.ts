@@ -1,6 +1,7 @@
 /**
- * Finds chains of a service proxy in the back end of iptables that is not in use. Packets pass through the rules of both back ends,
- * so such chains still decide about connections to Services, and a running proxy never removes them: `kube-ipvs cleanup` does.
+ * Finds chains of a service proxy in the back end of iptables that is not in use. Packets pass
+ * through the rules of both back ends, so such chains still decide about connections to Services,
+ * and a running proxy never removes them: `kube-ipvs cleanup` does.
  */
 import { itemsOf } from '../../iptables/save-text.ts'
 import type { IptablesBackEnd } from '../../node/installed-iptables.ts'
@@ -20,7 +21,10 @@ export interface OtherBackEnd {
   readonly chains: number
 }
 
-/** undefined: there are none. Loads no module of legacy tables and changes nothing. Rejects as `HostIptables.save` does. */
+/**
+ * undefined: there are none. Loads no module of legacy tables and changes nothing. Rejects as
+ * `HostIptables.save` does.
+ */
 export async function chainsInOtherBackEnd(
   families: readonly IpFamily[],
   chosen: IptablesChoice,

@@ -1,6 +1,7 @@
 /**
- * Connections of clients to an address, optionally to one port of it, through Services of this node. IPVS counts its own by
- * real server; those of rules, and UDP of both, are in the kernel's list of flows. After a switch of the mode a node may have both.
+ * Connections of clients to an address, optionally to one port of it, through Services of this
+ * node. IPVS counts its own by real server; those of rules, and UDP of both, are in the kernel's
+ * list of flows. After a switch of the mode a node may have both.
  */
 import type { ConntrackConnection } from '../../conntrack/connection.ts'
 import type { IpvsConnection } from '../../ipvs/connection.ts'
@@ -11,7 +12,10 @@ import { type IpFamily, IP_FAMILIES, type Protocol } from '../../values/protocol
 import { type Look, openLook } from './look.ts'
 import { allVirtualServers, countInVirtualServers, isTarget } from './virtual-servers.ts'
 
-/** TCP and SCTP connections: `active` are established or being established, `inactive` closing, or closed a short time ago (TIME_WAIT). */
+/**
+ * TCP and SCTP connections: `active` are established or being established, `inactive` closing, or
+ * closed a short time ago (TIME_WAIT).
+ */
 export interface ConnectionCounts extends Connections {
   /** Flows of UDP; null: not wanted, or unknown. */
   readonly udp: number | null
@@ -45,8 +49,9 @@ export interface StreamSources extends Omit<Counted, 'withUdp'> {
 }
 
 /**
- * All connections to the targets. Without rules there are only flows from before a switch of the mode, which are read once IPVS has no
- * active connection, because the list is long. Rejects with `conntrack-missing` when there are rules and no list of flows.
+ * All connections to the targets. Without rules there are only flows from before a switch of the
+ * mode, which are read once IPVS has no active connection, because the list is long. Rejects with
+ * `conntrack-missing` when there are rules and no list of flows.
  */
 export async function countStreams(sources: StreamSources): Promise<Connections> {
   const { inVirtualServers, conntrack, targets, hasRules, signal } = sources
@@ -62,8 +67,8 @@ export async function countStreams(sources: StreamSources): Promise<Connections>
 }
 
 /**
- * The flows to the targets, by what IPVS would call them. Of TCP and SCTP only those whose destination a rule has translated, because IPVS
- * counts its own; of UDP those of both.
+ * The flows to the targets, by what IPVS would call them. Of TCP and SCTP only those whose
+ * destination a rule has translated, because IPVS counts its own; of UDP those of both.
  */
 export async function countFlowsTo(
   conntrack: Pick<ConntrackConnection, 'visitFlows'>,
@@ -104,8 +109,9 @@ function familiesOf(targets: ReadonlySet<string>): readonly IpFamily[] {
 const FULL_MS = 10_000
 
 /**
- * Counts in this network namespace again and again, without a daemon. The first count reads every virtual server; then those that have
- * the endpoint, and all again from time to time and before it says that no connection is left.
+ * Counts in this network namespace again and again, without a daemon. The first count reads every
+ * virtual server; then those that have the endpoint, and all again from time to time and before it
+ * says that no connection is left.
  */
 export class LocalConnections {
   readonly #look: Look
@@ -117,8 +123,8 @@ export class LocalConnections {
   #fullMs = Number.NEGATIVE_INFINITY
 
   /**
-   * Rejects with `no-services` when this network namespace has nothing of either mode: a count of 0 would then be wrong in most cases,
-   * because it is not that of the node.
+   * Rejects with `no-services` when this network namespace has nothing of either mode: a count of 0
+   * would then be wrong in most cases, because it is not that of the node.
    */
   static async open(targets: readonly string[], withUdp: boolean, signal: AbortSignal): Promise<LocalConnections> {
     const look = openLook()

@@ -1,6 +1,6 @@
 /**
- * Reads what proxies of any mode have in the kernel, for `kube-ipvs status`. This changes nothing, and needs neither a running
- * daemon nor the API server.
+ * Reads what proxies of any mode have in the kernel, for `kube-ipvs status`. This changes nothing,
+ * and needs neither a running daemon nor the API server.
  */
 import { readFileSync } from 'node:fs'
 import { definitionOf, MAX_ELEMENTS } from '../../ipset/catalogue.ts'
@@ -28,8 +28,9 @@ export interface KernelState {
   /** /proc/sys/net/ipv6/conf/all/forwarding; null without IPv6. Never written by kube-ipvs. */
   readonly ipv6Forwarding: boolean | null
   /**
-   * The back end of iptables that this node uses; null when there is none. `reason` explains the choice to the user. `other`: chains of
-   * a proxy in the back end that is not in use; null when there are none.
+   * The back end of iptables that this node uses; null when there is none. `reason` explains the
+   * choice to the user. `other`: chains of a proxy in the back end that is not in use; null when
+   * there are none.
    */
   readonly iptables: {
     readonly backEnd: 'nft' | 'legacy' | null
@@ -44,7 +45,10 @@ export interface KernelState {
   readonly modes: readonly ProxyMode[]
   /** Addresses and node ports that rules of iptables mode serve; null when there are no such rules. */
   readonly rules: readonly SavedFrontend[] | null
-  /** Running processes that look like service proxies of this node, in the order of their ids; of two each undoes what the other writes. */
+  /**
+   * Running processes that look like service proxies of this node, in the order of their ids; of
+   * two each undoes what the other writes.
+   */
   readonly processes: readonly ProxyProcess[]
 }
 

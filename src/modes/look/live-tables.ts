@@ -1,6 +1,6 @@
 /**
- * What the kernel has in the tables of Services, whichever mode wrote it, for a comparison with what is wanted. A table of a mechanism that
- * the kernel does not have is empty.
+ * What the kernel has in the tables of Services, whichever mode wrote it, for a comparison with
+ * what is wanted. A table of a mechanism that the kernel does not have is empty.
  */
 import { SET_ENTRIES } from '../../ipset/diff.ts'
 import { EntryTable } from '../../ipset/tables.ts'

@@ -1,7 +1,7 @@
 /**
- * The half of the modes that looks: what the kernel has of either mode, for whoever asks, a command or the daemon. A look opens each
- * connection and chooses the back end of iptables once, when it first needs them. It changes nothing, and needs neither a running
- * daemon nor the API server.
+ * The half of the modes that looks: what the kernel has of either mode, for whoever asks, a command
+ * or the daemon. A look opens each connection and chooses the back end of iptables once, when it
+ * first needs them. It changes nothing, and needs neither a running daemon nor the API server.
  */
 import { openNetfilter, openRtnetlink } from '../../../native/open.ts'
 import { ConntrackConnection } from '../../conntrack/connection.ts'
@@ -115,7 +115,10 @@ export class Look {
     return this.#iptables
   }
 
-  /** The programs of the back end that the node does not use; undefined: it has no rules, or cannot be reached. Rejects as `iptables` does. */
+  /**
+   * The programs of the back end that the node does not use; undefined: it has no rules, or cannot
+   * be reached. Rejects as `iptables` does.
+   */
   async otherIptables(signal: AbortSignal): Promise<HostIptables | undefined> {
     const other = await findOtherBackEnd(this.families, (await this.iptables(signal)).choice, signal)
     return other && new HostIptables(other)
@@ -150,7 +153,10 @@ export class Look {
     return device !== undefined || routes.size > 0
   }
 
-  /** The modes that the kernel has something of. Rejects when the rules cannot be read and nothing else shows a mode. */
+  /**
+   * The modes that the kernel has something of. Rejects when the rules cannot be read and nothing
+   * else shows a mode.
+   */
   async modes(signal: AbortSignal): Promise<readonly ProxyMode[]> {
     const virtualIps = await this.virtualIps(signal)
     const rules = await this.rules(signal)

@@ -1,7 +1,7 @@
 /**
- * Reads from the kernel what decides the path of a packet, and predicts paths with it. Rules, sets, virtual servers and links are read
- * once; routes and real servers are asked for as predictions need them. This changes nothing, and needs neither a running daemon nor
- * the API server.
+ * Reads from the kernel what decides the path of a packet, and predicts paths with it. Rules, sets,
+ * virtual servers and links are read once; routes and real servers are asked for as predictions
+ * need them. This changes nothing, and needs neither a running daemon nor the API server.
  */
 import { readFileSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
@@ -180,7 +180,10 @@ async function rulesOfOtherBackEnd(look: Look, signal: AbortSignal): Promise<rea
 /** Rules that are named one by one. */
 const MAX_RULES = 5
 
-/** The routing of a packet is asked for with what is known of it at that point, which is not all that rules of policy routing may look at. */
+/**
+ * The routing of a packet is asked for with what is known of it at that point, which is not all
+ * that rules of policy routing may look at.
+ */
 async function policyRouting(rtnetlink: RtnetlinkConnection, signal: AbortSignal): Promise<readonly string[]> {
   try {
     const rules = (await rtnetlink.listPolicyRules({ signal })).filter(({ selectors }) => selectors.length > 0)

@@ -1,6 +1,6 @@
 /**
- * The real servers of virtual servers as the kernel has them. It lists those of one virtual server at a time, so that each look at many takes
- * turns with other work.
+ * The real servers of virtual servers as the kernel has them. It lists those of one virtual server
+ * at a time, so that each look at many takes turns with other work.
  */
 import type { DecodedDestination } from '../../ipvs/codec-destinations.ts'
 import type { IpvsConnection } from '../../ipvs/connection.ts'
@@ -63,7 +63,10 @@ export function isTarget(targets: ReadonlySet<string>, address: string, port: nu
   return targets.has(address) || targets.has(formatEndpoint(address, port))
 }
 
-/** The connections to the targets in these virtual servers, and which of these have such a real server. UDP is left out. */
+/**
+ * The connections to the targets in these virtual servers, and which of these have such a real
+ * server. UDP is left out.
+ */
 export async function countInVirtualServers(
   ipvs: Pick<IpvsConnection, 'listDestinations'>,
   servers: readonly VirtualServerId[],

@@ -1,6 +1,6 @@
 /**
- * How a request reaches the API server: its URL, its headers and TLS material, and checks that name the kubeconfig field when
- * that material is wrong, which OpenSSL does not.
+ * How a request reaches the API server: its URL, its headers and TLS material, and checks that name
+ * the kubeconfig field when that material is wrong, which OpenSSL does not.
  * @impure
  */
 import { X509Certificate } from 'node:crypto'

@@ -1,7 +1,8 @@
 /**
- * Requests to the API server over one connection pool: pages of a list, watches as parsed events, and writes of small objects.
- * Every failure is thrown as an ApiError or CodedError, so callers never inspect Node's errors. A new pool replaces the current
- * one only when server, proxy or TLS material changed; streams of the old pool continue.
+ * Requests to the API server over one connection pool: pages of a list, watches as parsed events,
+ * and writes of small objects. Every failure is thrown as an ApiError or CodedError, so callers
+ * never inspect Node's errors. A new pool replaces the current one only when server, proxy or TLS
+ * material changed; streams of the old pool continue.
  * @impure
  */
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -70,7 +71,10 @@ interface ApiRequest {
 /** Query parameters in the order they are sent. */
 export type Query = Readonly<Record<string, string>>
 
-/** Enough for a page of 500 objects, or for a whole list from a server that ignores `limit`. V8 strings end at 512 MiB. */
+/**
+ * Enough for a page of 500 objects, or for a whole list from a server that ignores `limit`. V8
+ * strings end at 512 MiB.
+ */
 const MAX_BODY_BYTES = 384 * 1024 * 1024
 /** Longest pause within the body of a page. */
 const LIST_SILENCE_MS = 30_000
@@ -118,8 +122,9 @@ export class ApiClient {
   }
 
   /**
-   * The events of a watch in the form that their JSON has, in arrays, each of which is emptied when the next one is asked for. The first array is
-   * empty and says that the server accepted the watch. Returns when the server ends the stream; `api-reset` when it ends within an event.
+   * The events of a watch in the form that their JSON has, in arrays, each of which is emptied when
+   * the next one is asked for. The first array is empty and says that the server accepted the
+   * watch. Returns when the server ends the stream; `api-reset` when it ends within an event.
    */
   async *watch(path: string, query: Query, options: WatchOptions): AsyncGenerator<readonly unknown[], void, undefined> {
     const response = await this.#request({ method: 'GET', path, query, signal: options.signal })
@@ -205,7 +210,8 @@ export class ApiClient {
     }
     if (response.statusCode === 200 || response.statusCode === 201) return response
     if (response.statusCode === 406 && accept !== JSON_TYPE) {
-      // A proxy on the way only accepts JSON, and does not pick it from our list. All later requests ask for JSON alone.
+      // A proxy on the way only accepts JSON, and does not pick it from our list. All later
+      // requests ask for JSON alone.
       this.#accept = JSON_TYPE
       this.#acceptList = JSON_TYPE
       await readBody(response, MAX_ERROR_BYTES, this.#headersTimeoutMs).catch(() => {})

@@ -1,16 +1,17 @@
 /**
- * Failures of requests to the API server as coded errors. Callers decide by `code`, `status` and `reason`; the server's message
- * is only for people.
+ * Failures of requests to the API server as coded errors. Callers decide by `code`, `status` and
+ * `reason`; the server's message is only for people.
  */
 import { CodedError } from '../../values/errors.ts'
 import { isObject } from '../objects/findings.ts'
 
 /**
- * `api-status`: the server answered with an error (a Status object), as HTTP status or inside a watch.
- * `api-unreachable`: no connection. `api-reset`: the connection broke. `api-silent`: the server sent nothing for too long.
- * `api-dead`: the server did not even answer a ping, so everything on its connection ended.
- * `api-ended`: the server ended a watch early, without an error. `api-bad-response`: the answer is not what was requested.
- * `api-body-too-large`: the answer exceeds the limit.
+ * `api-status`: the server answered with an error (a Status object), as HTTP status or inside a
+ * watch. `api-unreachable`: no connection. `api-reset`: the connection broke. `api-silent`: the
+ * server sent nothing for too long. `api-dead`: the server did not even answer a ping, so
+ * everything on its connection ended. `api-ended`: the server ended a watch early, without an
+ * error. `api-bad-response`: the answer is not what was requested. `api-body-too-large`: the answer
+ * exceeds the limit.
  */
 export type ApiErrorCode =
   | 'api-status'
@@ -74,7 +75,10 @@ export function statusError(json: unknown, from: Omit<ApiErrorDetails, 'reason' 
   })
 }
 
-/** Milliseconds of a Retry-After header (RFC 9110 10.2.3), which is seconds or a date; 0 when absent, past or neither. */
+/**
+ * Milliseconds of a Retry-After header (RFC 9110 10.2.3), which is seconds or a date; 0 when
+ * absent, past or neither.
+ */
 export function parseRetryAfter(header: string | undefined, nowMs: number): number {
   if (header === undefined) return 0
   const text = header.trim()

@@ -1,7 +1,7 @@
 /**
- * The two encodings of the API, protobuf (apimachinery/pkg/runtime/serializer/protobuf) and JSON: whole bodies, and streams of
- * watch events. Both give the form that the JSON has. The Content-Type of the answer alone decides how it is read, not the
- * Accept header of the request.
+ * The two encodings of the API, protobuf (apimachinery/pkg/runtime/serializer/protobuf) and JSON:
+ * whole bodies, and streams of watch events. Both give the form that the JSON has. The Content-Type
+ * of the answer alone decides how it is read, not the Accept header of the request.
  */
 import { CodedError } from '../../values/errors.ts'
 import { ApiError } from './api-error.ts'
@@ -18,7 +18,10 @@ const MAX_EVENT_BYTES = 16 * 1024 * 1024
 
 /** Turns the bytes of a watch into its events. */
 export interface EventStream {
-  /** Events (metav1 WatchEvent, in the form that their JSON has) that end in this chunk. May overwrite the chunk. The array is the caller's. */
+  /**
+   * Events (metav1 WatchEvent, in the form that their JSON has) that end in this chunk. May
+   * overwrite the chunk. The array is the caller's.
+   */
   push(chunk: Buffer): unknown[]
   /** Bytes of an event whose end has not arrived. */
   readonly pendingBytes: number
@@ -36,8 +39,9 @@ export function encodingOf(contentType: string): Encoding {
 }
 
 /**
- * The Accept header for `clientConnection.contentType` and `acceptContentTypes`. As in client-go the second replaces the first
- * unless it is empty, and JSON is always accepted. Types that we cannot read are left out.
+ * The Accept header for `clientConnection.contentType` and `acceptContentTypes`. As in client-go
+ * the second replaces the first unless it is empty, and JSON is always accepted. Types that we
+ * cannot read are left out.
  */
 export function acceptHeader(contentType: string, acceptContentTypes: string): string {
   const types = (acceptContentTypes || contentType).split(',').map((type) => type.trim())
@@ -86,7 +90,8 @@ const MAGIC = 0x6b_38_73_00
 const MAGIC_BYTES = 4
 
 /**
- * Reads the object, list or Status in protobuf from `start` to `end`. Other kinds are `api-bad-response`.
+ * Reads the object, list or Status in protobuf from `start` to `end`. Other kinds are
+ * `api-bad-response`.
  * @param as the message to read instead of the one that the envelope names
  */
 export function decodeObject(
@@ -133,8 +138,9 @@ function parseJson(text: string, what: string): unknown {
 const NEWLINE = 10
 
 /**
- * Cuts a stream of bytes into lines. Written here because node:readline has no limit for the length of a line. A partial line is
- * kept as the chunks it arrived in and joined once, so that its cost grows with its length and not with the square of it.
+ * Cuts a stream of bytes into lines. Written here because node:readline has no limit for the length
+ * of a line. A partial line is kept as the chunks it arrived in and joined once, so that its cost
+ * grows with its length and not with the square of it.
  */
 export class LineSplitter {
   readonly #maxLineBytes: number
@@ -191,8 +197,9 @@ const HEADER_BYTES = 4
 export type TakeFrame = (bytes: Buffer, start: number, end: number) => void
 
 /**
- * Cuts a stream of bytes into frames, each behind four bytes of length, big-endian (apimachinery/pkg/util/framer). A frame
- * inside one chunk is handed out without a copy; one in several chunks is joined once, as in LineSplitter.
+ * Cuts a stream of bytes into frames, each behind four bytes of length, big-endian
+ * (apimachinery/pkg/util/framer). A frame inside one chunk is handed out without a copy; one in
+ * several chunks is joined once, as in LineSplitter.
  */
 export class FrameSplitter {
   readonly #maxFrameBytes: number
@@ -262,10 +269,11 @@ const MANAGED_FIELDS = Buffer.from(',"managedFields":[')
 const MANAGED_FIELDS_ENDS = [Buffer.from(']},"spec":'), Buffer.from(']},"addressType":')]
 
 /**
- * The text of an object or watch event without its first metadata.managedFields, which are about half of what the API server
- * sends, and the slowest half to parse because each name in them is a property. They are cut only where the bytes cannot mean
- * anything else: inside a JSON string a quote has a backslash before it, so the end above never appears in one. An object with
- * another order of fields stays whole. Overwrites the bytes.
+ * The text of an object or watch event without its first metadata.managedFields, which are about
+ * half of what the API server sends, and the slowest half to parse because each name in them is a
+ * property. They are cut only where the bytes cannot mean anything else: inside a JSON string a
+ * quote has a backslash before it, so the end above never appears in one. An object with another
+ * order of fields stays whole. Overwrites the bytes.
  */
 export function textWithoutManagedFields(bytes: Buffer): string {
   const start = bytes.indexOf(MANAGED_FIELDS)

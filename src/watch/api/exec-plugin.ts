@@ -1,7 +1,8 @@
 /**
- * Exec credential plugins of a kubeconfig (clientcmd api ExecConfig): the object in KUBERNETES_EXEC_INFO, the ExecCredential that
- * a plugin prints (client.authentication.k8s.io v1 and v1beta1), and credentials that are kept until they expire. Error texts
- * are client-go's, because operators search for them.
+ * Exec credential plugins of a kubeconfig (clientcmd api ExecConfig): the object in
+ * KUBERNETES_EXEC_INFO, the ExecCredential that a plugin prints (client.authentication.k8s.io v1
+ * and v1beta1), and credentials that are kept until they expire. Error texts are client-go's,
+ * because operators search for them.
  * @impure
  */
 import { isAbsolute, join } from 'node:path'
@@ -23,7 +24,10 @@ export interface PluginResult {
   readonly errorText: string
 }
 
-/** Runs a plugin with closed standard input. Resolves to undefined when the program is missing; rejects when it does not exit in time. */
+/**
+ * Runs a plugin with closed standard input. Resolves to undefined when the program is missing;
+ * rejects when it does not exit in time.
+ */
 export type RunPlugin = (call: PluginCall) => Promise<PluginResult | undefined>
 
 /** `users[].user.exec`, checked. */
@@ -163,8 +167,9 @@ interface Run {
 }
 
 /**
- * Credentials of a plugin: kept until they expire or the server refuses them. One process runs at a time for all callers,
- * because each watch retries by itself, and processes of a plugin that hangs would accumulate.
+ * Credentials of a plugin: kept until they expire or the server refuses them. One process runs at a
+ * time for all callers, because each watch retries by itself, and processes of a plugin that hangs
+ * would accumulate.
  */
 export class ExecLogin {
   readonly #runPlugin: RunPlugin

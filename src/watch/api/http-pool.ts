@@ -1,7 +1,9 @@
 /**
- * Requests to one server, all on one connection of HTTP/2, or over a pool of kept connections to a server that speaks only HTTP/1.1. Time
- * limits are for the connection and for the headers of the answer; the caller limits the body. Written on Node's own clients instead of
- * undici for the time to start: undici is half of all code that a start would load, and compiles its WebAssembly parser in every process.
+ * Requests to one server, all on one connection of HTTP/2, or over a pool of kept connections to a
+ * server that speaks only HTTP/1.1. Time limits are for the connection and for the headers of the
+ * answer; the caller limits the body. Written on Node's own clients instead of undici for the time
+ * to start: undici is half of all code that a start would load, and compiles its WebAssembly parser
+ * in every process.
  * @impure
  */
 import type { LookupFunction, Socket } from 'node:net'
@@ -85,8 +87,9 @@ export class HttpPool {
   }
 
   /**
-   * The answer, with any status, as soon as its headers have arrived; the caller must read or destroy its body. Rejects with
-   * `api-unreachable` or `api-silent` after a time limit, with the signal's reason, or with Node's own error.
+   * The answer, with any status, as soon as its headers have arrived; the caller must read or
+   * destroy its body. Rejects with `api-unreachable` or `api-silent` after a time limit, with the
+   * signal's reason, or with Node's own error.
    */
   request(options: RequestOptions): Promise<HttpResponse> {
     const { method, body, signal, headersTimeoutMs } = options

@@ -1,6 +1,7 @@
 /**
- * A TLS connection to a server through a proxy: CONNECT (RFC 9110 section 9.3.6), then the handshake inside the tunnel.
- * Written here because no timeout and no abort ends a tunnel of Node's own agent when the proxy never answers.
+ * A TLS connection to a server through a proxy: CONNECT (RFC 9110 section 9.3.6), then the
+ * handshake inside the tunnel. Written here because no timeout and no abort ends a tunnel of Node's
+ * own agent when the proxy never answers.
  * @impure
  */
 import { request as httpRequest } from 'node:http'
@@ -22,7 +23,10 @@ export interface TunnelOptions {
   readonly onConnected?: (socket: Socket) => void
 }
 
-/** Opens a tunnel and calls `done` once. The returned function aborts it while it is not open, with the error for `done`. */
+/**
+ * Opens a tunnel and calls `done` once. The returned function aborts it while it is not open, with
+ * the error for `done`.
+ */
 export function openTunnel(
   options: TunnelOptions,
   done: (error: Error | null, socket?: TLSSocket) => void,

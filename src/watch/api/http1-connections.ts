@@ -1,6 +1,7 @@
 /**
- * The connections of HTTP/1.1 to one server: an agent of Node that keeps them, directly or through a proxy, with a time limit for each
- * new one. Its pool (http-pool.ts) decides which requests use them.
+ * The connections of HTTP/1.1 to one server: an agent of Node that keeps them, directly or through
+ * a proxy, with a time limit for each new one. Its pool (http-pool.ts) decides which requests use
+ * them.
  * @impure
  */
 import { Agent as HttpAgent, type ClientRequest, request as httpRequest } from 'node:http'
@@ -173,7 +174,8 @@ export class Http1Connections {
 
   /**
    * Calls `giveUp` when the request gets no connection in time. The returned function cancels that.
-   * A socket that is already connected is ready for the request: a kept one, or a tunnel, whose handshake is finished.
+   * A socket that is already connected is ready for the request: a kept one, or a tunnel, whose
+   * handshake is finished.
    */
   #limitConnecting(request: ClientRequest, giveUp: (error: Error) => void): () => void {
     const { connectTimeoutMs } = this.#options

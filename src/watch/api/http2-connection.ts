@@ -1,6 +1,7 @@
 /**
- * One connection of HTTP/2: requests and watches side by side. While one of them is open and nothing arrives, the server is asked for a sign
- * of life, as client-go does: a load balancer may keep a connection open whose server is dead, and a quiet watch looks the same.
+ * One connection of HTTP/2: requests and watches side by side. While one of them is open and
+ * nothing arrives, the server is asked for a sign of life, as client-go does: a load balancer may
+ * keep a connection open whose server is dead, and a quiet watch looks the same.
  * @impure
  */
 import {
@@ -77,8 +78,9 @@ export class Http2Connection {
   }
 
   /**
-   * Whether the server speaks HTTP/2, which its first frame shows. Rejects with `api-reset` when it closes the connection without a word, with
-   * the reason of the abort, or with Node's own error. Called at once.
+   * Whether the server speaks HTTP/2, which its first frame shows. Rejects with `api-reset` when it
+   * closes the connection without a word, with the reason of the abort, or with Node's own error.
+   * Called at once.
    */
   isSpoken(signal: AbortSignal): Promise<boolean> {
     const session = this.#session
@@ -96,7 +98,10 @@ export class Http2Connection {
     })
   }
 
-  /** Whether it takes new requests. A server that is about to end has said so, and one that may be dead gets no more. */
+  /**
+   * Whether it takes new requests. A server that is about to end has said so, and one that may be
+   * dead gets no more.
+   */
   get isUsable(): boolean {
     const isSlow = this.#pingedMs !== undefined && performance.now() - this.#pingedMs > SLOW_ANSWER_MS
     return !this.isClosed && !this.#session.closed && !this.#isDoubted && !isSlow
@@ -111,7 +116,8 @@ export class Http2Connection {
   }
 
   /**
-   * The answer, as soon as its headers have arrived. Rejects with Node's own error, or with the reason of the abort.
+   * The answer, as soon as its headers have arrived. Rejects with Node's own error, or with the
+   * reason of the abort.
    * @param onStart gets the function that ends the request with an error
    */
   request(

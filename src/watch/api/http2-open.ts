@@ -1,5 +1,6 @@
 /**
- * Opens a connection to a server that may speak HTTP/2: with TLS the handshake tells (ALPN), without TLS the server's first frame does.
+ * Opens a connection to a server that may speak HTTP/2: with TLS the handshake tells (ALPN),
+ * without TLS the server's first frame does.
  * @impure
  */
 import { connect as connectTcp, isIP, type LookupFunction, type Socket } from 'node:net'
@@ -33,7 +34,10 @@ export interface Opened {
   readonly isSure?: boolean
 }
 
-/** A server without TLS that does not speak HTTP/2 refuses its first bytes. One that says nothing is asked in HTTP/1.1 after this time. */
+/**
+ * A server without TLS that does not speak HTTP/2 refuses its first bytes. One that says nothing is
+ * asked in HTTP/1.1 after this time.
+ */
 const FIRST_FRAME_MS = 2000
 
 /** Rejects with `api-unreachable` after the time limit, with the signal's reason, or with Node's own error. */

@@ -1,6 +1,6 @@
 /**
- * Reads kubeconfigs, the in-cluster configuration and `--master` with client-node, and corrects the result where it differs from
- * client-go. No error message may hold a secret.
+ * Reads kubeconfigs, the in-cluster configuration and `--master` with client-node, and corrects the
+ * result where it differs from client-go. No error message may hold a secret.
  * @impure
  */
 import { readFile } from 'node:fs/promises'
@@ -34,7 +34,10 @@ export interface LoadOptions {
 /** client-go's message for a kubeconfig without a cluster. */
 const NO_CONFIGURATION =
   'invalid configuration: no configuration has been provided, try setting KUBERNETES_MASTER environment variable'
-/** client-go's messages for auth providers that it removed in 1.26. client-node would still run their commands, in a shell. */
+/**
+ * client-go's messages for auth providers that it removed in 1.26. client-node would still run
+ * their commands, in a shell.
+ */
 const REMOVED_PROVIDERS: Readonly<Record<string, string>> = {
   gcp: 'The gcp auth plugin has been removed. Please use the "gke-gcloud-auth-plugin" kubectl/client-go credential plugin instead.',
   azure:
@@ -43,8 +46,8 @@ const REMOVED_PROVIDERS: Readonly<Record<string, string>> = {
 }
 
 /**
- * The configuration in a kubeconfig's text. Rejects with the error that `wrong` makes, or with client-go's message when the text
- * is empty or is not YAML.
+ * The configuration in a kubeconfig's text. Rejects with the error that `wrong` makes, or with
+ * client-go's message when the text is empty or is not YAML.
  */
 export async function loadKubeconfig(text: string, options: LoadOptions): Promise<Loaded> {
   const { path, master, wrong } = options
@@ -95,14 +98,20 @@ async function takePlugin(
   }
 }
 
-/** Name of `users[].user.auth-provider`; `exec` for a command in its configuration, which client-node would run as well. */
+/**
+ * Name of `users[].user.auth-provider`; `exec` for a command in its configuration, which
+ * client-node would run as well.
+ */
 function providerOf(authProvider: unknown): string {
   const { name, config } = isObject(authProvider) ? authProvider : {}
   if (isObject(config) && config['exec']) return 'exec'
   return typeof name === 'string' ? name : ''
 }
 
-/** The configuration of `--master`, or of the pod when that is ''. @param root folder that replaces `/` in a pod's paths */
+/**
+ * The configuration of `--master`, or of the pod when that is ''. @param root folder that replaces
+ * `/` in a pod's paths
+ */
 export async function loadWithoutFile(master: string, root: string, wrong: Wrong): Promise<Loaded> {
   const config = await newKubeConfig()
   if (master !== '') {
@@ -145,7 +154,10 @@ async function newKubeConfig(): Promise<KubeConfig> {
   return new module.KubeConfig()
 }
 
-/** Applies `users[].user.tokenFile` (clientcmd api AuthInfo.TokenFile), which overrides a token; client-node expects another name. */
+/**
+ * Applies `users[].user.tokenFile` (clientcmd api AuthInfo.TokenFile), which overrides a token;
+ * client-node expects another name.
+ */
 function applyTokenFiles(config: KubeConfig, json: JsonObject, folder: string): void {
   const users = Array.isArray(json['users']) ? json['users'] : []
   for (const entry of users) {
@@ -202,8 +214,9 @@ async function execClusterOf(json: JsonObject, cluster: Cluster): Promise<ExecCl
 }
 
 /**
- * The configuration with the files of its current cluster and user read. client-node would read them with synchronous calls at each request,
- * so that a file system that hangs would stop the whole process; and it keeps a token for a minute.
+ * The configuration with the files of its current cluster and user read. client-node would read
+ * them with synchronous calls at each request, so that a file system that hangs would stop the
+ * whole process; and it keeps a token for a minute.
  */
 export async function withFiles(config: KubeConfig): Promise<KubeConfig> {
   const [cluster, user] = [config.getCurrentCluster(), config.getCurrentUser()]

@@ -1,7 +1,9 @@
 /**
- * URL and credentials of the API server for each request, from a kubeconfig, a service account or `--master`. Changed files are
- * read again. Together with `kube-config-load` this corrects five faults of client-node: it reads `token-file` instead of `tokenFile`,
- * caches tokens for a minute, reads files with synchronous calls, refuses plain http, and runs exec plugins without a time limit.
+ * URL and credentials of the API server for each request, from a kubeconfig, a service account or
+ * `--master`. Changed files are read again. Together with `kube-config-load` this corrects five
+ * faults of client-node: it reads `token-file` instead of `tokenFile`, caches tokens for a minute,
+ * reads files with synchronous calls, refuses plain http, and runs exec plugins without a time
+ * limit.
  * @impure
  */
 import { access, constants, readFile } from 'node:fs/promises'
@@ -37,7 +39,10 @@ export class KubeAccess implements AccessProvider {
     if (options.runPlugin !== undefined) this.#execLogin = new ExecLogin(options.runPlugin)
   }
 
-  /** What a request needs now. Tokens and certificates are read again when their files changed. Rejects with a CodedError. */
+  /**
+   * What a request needs now. Tokens and certificates are read again when their files changed.
+   * Rejects with a CodedError.
+   */
   async access(): Promise<Access> {
     const { config, plugin } = await this.#current()
     const cluster = config.getCurrentCluster()
@@ -66,8 +71,9 @@ export class KubeAccess implements AccessProvider {
   }
 
   /**
-   * Checks at the start that there is a configuration to connect with. Rejects with kube-proxy's message, because waiting does
-   * not help. Wrong credentials are left to `access`, because they may still be corrected.
+   * Checks at the start that there is a configuration to connect with. Rejects with kube-proxy's
+   * message, because waiting does not help. Wrong credentials are left to `access`, because they
+   * may still be corrected.
    */
   async check(): Promise<void> {
     const { kubeconfig = '', serviceAccountRoot = '' } = this.#options

@@ -1,5 +1,6 @@
 /**
- * Asks the API server for the endpoints of one pod: the EndpointSlices of its namespace, in small pages.
+ * Asks the API server for the endpoints of one pod: the EndpointSlices of its namespace, in small
+ * pages.
  * @impure
  */
 import { type PodEndpoints, PodEndpointCollector, type PodName } from '../objects/pod-endpoints.ts'

@@ -1,10 +1,14 @@
-/** What a reader decodes of a message of protobuf: its fields by number, with their types, and how they become an object. */
+/**
+ * What a reader decodes of a message of protobuf: its fields by number, with their types, and how
+ * they become an object.
+ */
 import type { JsonObject } from '../objects/findings.ts'
 
 /**
- * `word` is text that repeats in thousands of objects (protocols, node names); the reader keeps one copy of it. `int` is a number
- * of 32 bits, `long` one of 64. `time` is a metav1 Time as a Date, null for the zero time, without nanoseconds as in Kubernetes'
- * own decoder. `span` is the position of the value.
+ * `word` is text that repeats in thousands of objects (protocols, node names); the reader keeps one
+ * copy of it. `int` is a number of 32 bits, `long` one of 64. `time` is a metav1 Time as a Date,
+ * null for the zero time, without nanoseconds as in Kubernetes' own decoder. `span` is the position
+ * of the value.
  */
 export type Scalar = 'text' | 'word' | 'int' | 'long' | 'bool' | 'time' | 'span'
 
@@ -65,8 +69,9 @@ export const FIXED32 = 5
 const NO_MESSAGE: Message = { fieldByTag: [], fieldCount: 0, make: () => ({}) }
 
 /**
- * A message with the fields that are to be decoded. `make` repeats their names because an object literal costs a third of an
- * object whose members are set by name one after the other. Throws when the names of both differ.
+ * A message with the fields that are to be decoded. `make` repeats their names because an object
+ * literal costs a third of an object whose members are set by name one after the other. Throws when
+ * the names of both differ.
  */
 export function message(fields: Readonly<Record<string, FieldSpec>>, make: MakeObject): Message {
   const names = Object.keys(fields)

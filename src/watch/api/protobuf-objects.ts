@@ -1,7 +1,7 @@
 /**
- * The protobuf messages of the API: of each kind the fields that a parser reads. The field numbers are those of Kubernetes'
- * generated.proto files (1.37). A field that a parser reads and that is missing here would be absent in protobuf only; a test
- * compares both encodings of whole objects.
+ * The protobuf messages of the API: of each kind the fields that a parser reads. The field numbers
+ * are those of Kubernetes' generated.proto files (1.37). A field that a parser reads and that is
+ * missing here would be absent in protobuf only; a test compares both encodings of whole objects.
  */
 import { type Message, message } from './protobuf-message.ts'
 import { LABEL_ZONE } from '../objects/node-parser.ts'

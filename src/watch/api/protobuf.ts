@@ -1,8 +1,10 @@
 /**
- * Protobuf's wire format, as far as Kubernetes uses it (https://protobuf.dev/programming-guides/encoding/), to plain objects with
- * the names of the JSON. Hand-written for two properties: it decodes only the fields that a message lists and skips the rest, and
- * it shares texts that repeat. 10,000 endpoints take 5.5 ms, half of JSON.parse; loading protobufjs takes 11 ms and 6 MiB alone.
- * Every length is checked against the end of its message: malformed input is `api-bad-response`, never half an object.
+ * Protobuf's wire format, as far as Kubernetes uses it
+ * (https://protobuf.dev/programming-guides/encoding/), to plain objects with the names of the JSON.
+ * Hand-written for two properties: it decodes only the fields that a message lists and skips the
+ * rest, and it shares texts that repeat. 10,000 endpoints take 5.5 ms, half of JSON.parse; loading
+ * protobufjs takes 11 ms and 6 MiB alone. Every length is checked against the end of its message:
+ * malformed input is `api-bad-response`, never half an object.
  */
 import { ApiError } from './api-error.ts'
 import { isObject, type JsonObject } from '../objects/findings.ts'
@@ -42,12 +44,18 @@ const TIME = message({ seconds: [1, 'long'] }, (v) => ({ seconds: v[0] }))
 const NO_BYTES = Buffer.alloc(0)
 
 export class ProtobufReader {
-  /** The bytes and the position of the next one. Not private (`#`), because private names are slow in code that V8 has not optimised. */
+  /**
+   * The bytes and the position of the next one. Not private (`#`), because private names are slow
+   * in code that V8 has not optimised.
+   */
   bytes: Buffer = NO_BYTES
   at = 0
   readonly #words = Array.from({ length: WORD_SLOTS }, () => '')
 
-  /** The message from `start` to `end`. Neither it nor this reader holds a reference to the bytes afterwards: a watch may wait for minutes. */
+  /**
+   * The message from `start` to `end`. Neither it nor this reader holds a reference to the bytes
+   * afterwards: a watch may wait for minutes.
+   */
   read(message: Message, bytes: Buffer, start: number, end: number): JsonObject {
     this.bytes = bytes
     this.at = start
@@ -59,8 +67,9 @@ export class ProtobufReader {
   }
 
   /**
-   * The message from the current position to `end`. Only called by `read` and READ, like all methods below. Most of the time is
-   * spent here, so the frequent case, a tag and a length of one byte each, is read inline.
+   * The message from the current position to `end`. Only called by `read` and READ, like all
+   * methods below. Most of the time is spent here, so the frequent case, a tag and a length of one
+   * byte each, is read inline.
    */
   message({ fieldByTag, fieldCount, make }: Message, end: number): JsonObject {
     const values: unknown[] = new Array(fieldCount)
@@ -203,8 +212,8 @@ function malformed(what: string): ApiError {
 type ReadValue = (reader: ProtobufReader, field: Field, end: number, before: unknown) => unknown
 
 /**
- * Reads values with a length in front, by type. A table of functions, because V8 inlines the branches of a switch into the
- * caller, which costs some MiB and ten milliseconds of a start.
+ * Reads values with a length in front, by type. A table of functions, because V8 inlines the
+ * branches of a switch into the caller, which costs some MiB and ten milliseconds of a start.
  */
 const READ_BY_NAME: Readonly<Record<FieldType, ReadValue>> = {
   text: (reader, _, end) => reader.bytes.toString('utf8', reader.at, end),

@@ -11,8 +11,9 @@ const CONNECT_MS = 5000
 const HEADERS_MS = 10_000
 
 /**
- * Milliseconds by which the clock of this machine is ahead of the server's. The header has whole seconds, so the result is precise to
- * half a second. Rejects with ApiError, an error of the connection, or the reason of the abort.
+ * Milliseconds by which the clock of this machine is ahead of the server's. The header has whole
+ * seconds, so the result is precise to half a second. Rejects with ApiError, an error of the
+ * connection, or the reason of the abort.
  */
 export async function clockAheadMs(provider: AccessProvider, signal: AbortSignal): Promise<number> {
   const { server, headers, tls, proxyUrl } = await provider.access()

@@ -1,6 +1,6 @@
 /**
- * Look-ups of host names for sockets. One that hangs blocks one of the four threads of libuv, which also read files; so requests
- * for the same name share the look-up in progress.
+ * Look-ups of host names for sockets. One that hangs blocks one of the four threads of libuv, which
+ * also read files; so requests for the same name share the look-up in progress.
  * @impure
  */
 import { lookup, type LookupAddress, type LookupAllOptions } from 'node:dns'

@@ -1,6 +1,6 @@
 /**
- * Looks in a folder of manifests for the endpoints of one pod. The folder is read again, because the objects that the source keeps do
- * not have the pods of their endpoints.
+ * Looks in a folder of manifests for the endpoints of one pod. The folder is read again, because
+ * the objects that the source keeps do not have the pods of their endpoints.
  * @impure
  */
 import { Composer, type Document, Parser } from 'yaml'

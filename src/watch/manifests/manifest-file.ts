@@ -1,6 +1,6 @@
 /**
- * Parses one file of manifests, YAML 1.1 or JSON, to its objects and its problems. Each problem has the line of the wrong field,
- * which only the parsed tree of the document has.
+ * Parses one file of manifests, YAML 1.1 or JSON, to its objects and its problems. Each problem has
+ * the line of the wrong field, which only the parsed tree of the document has.
  * @impure
  */
 import { Composer, type Document, isScalar, LineCounter, Parser, visit } from 'yaml'
@@ -46,7 +46,10 @@ const LISTS: Readonly<Record<string, string>> = {
 
 type Path = readonly (string | number)[]
 
-/** Parses a file and yields to the event loop between documents. Never rejects. @param name of the file, for problems */
+/**
+ * Parses a file and yields to the event loop between documents. Never rejects. @param name of the
+ * file, for problems
+ */
 export async function parseManifestFile(
   name: string,
   text: string,

@@ -1,6 +1,6 @@
 /**
- * Reads a folder of manifests: its files, and the content of those that may have changed. Small files are read every time,
- * because a file system may report outdated attributes.
+ * Reads a folder of manifests: its files, and the content of those that may have changed. Small
+ * files are read every time, because a file system may report outdated attributes.
  * @impure
  */
 import { createHash } from 'node:crypto'
@@ -22,7 +22,10 @@ export interface FileState {
 
 /** The state of a folder at one reading. */
 export interface FolderState {
-  /** Device and inode. They change when the path leads to another folder: after a mount, an unmount, or a change of a link. */
+  /**
+   * Device and inode. They change when the path leads to another folder: after a mount, an unmount,
+   * or a change of a link.
+   */
   readonly identity: string
   /** The files by name, sorted, without hidden files and subfolders. */
   readonly files: ReadonlyMap<string, FileState>

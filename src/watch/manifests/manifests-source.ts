@@ -1,7 +1,8 @@
 /**
- * A folder of manifests as a source of objects, for `npm start` and for nodes without an API server. A file that is being written
- * may be empty or missing for a moment, so a change counts only when a second reading confirms it. A folder that cannot be read,
- * or that is replaced by an empty one (a file system was unmounted), does not count as one whose files were removed.
+ * A folder of manifests as a source of objects, for `npm start` and for nodes without an API
+ * server. A file that is being written may be empty or missing for a moment, so a change counts
+ * only when a second reading confirms it. A folder that cannot be read, or that is replaced by an
+ * empty one (a file system was unmounted), does not count as one whose files were removed.
  * @impure
  */
 import { type FSWatcher, watch } from 'node:fs'

@@ -1,6 +1,7 @@
 /**
- * Objects of a manifest that have endpoints of a Service and are not read. In a cluster the control plane makes EndpointSlices of them; in
- * a folder nobody does, so the Service would refuse every connection without a word.
+ * Objects of a manifest that have endpoints of a Service and are not read. In a cluster the control
+ * plane makes EndpointSlices of them; in a folder nobody does, so the Service would refuse every
+ * connection without a word.
  */
 import type { Problem } from '../../values/errors.ts'
 import type { Intern, JsonObject } from '../objects/findings.ts'
@@ -42,8 +43,8 @@ export function unreadEndpoints(
 }
 
 /**
- * One problem for a file in which Services have nothing but such objects; none when their EndpointSlices are somewhere in the folder too, as
- * in a copy of a cluster.
+ * One problem for a file in which Services have nothing but such objects; none when their
+ * EndpointSlices are somewhere in the folder too, as in a copy of a cluster.
  * @param hasOnly whether a Service is in the folder, and no EndpointSlice of it
  */
 export function problemOfUnread(

@@ -1,6 +1,7 @@
 /**
- * What the parsers of all kinds share: they read members of unknown JSON, check names, ports and addresses, and collect what is
- * wrong with an object as findings while they continue with the rest of it.
+ * What the parsers of all kinds share: they read members of unknown JSON, check names, ports and
+ * addresses, and collect what is wrong with an object as findings while they continue with the rest
+ * of it.
  */
 import { parseAddressSloppy } from '../../values/address.ts'
 import { type Problem, ProblemList } from '../../values/errors.ts'
@@ -32,14 +33,15 @@ export interface Metadata {
 }
 
 /**
- * A resourceVersion, which clients may only compare for equality: a number where the text is one, as etcd's are, because a
- * number takes less memory.
+ * A resourceVersion, which clients may only compare for equality: a number where the text is one,
+ * as etcd's are, because a number takes less memory.
  */
 export type ResourceVersion = string | number
 
 /**
- * The source of an object. What the API server has validated is read as kube-proxy reads it. For a manifest the parsers also
- * check what the API server would refuse, and what would give other users access to the node.
+ * The source of an object. What the API server has validated is read as kube-proxy reads it. For a
+ * manifest the parsers also check what the API server would refuse, and what would give other users
+ * access to the node.
  */
 export type Origin = 'api' | 'manifest'
 
@@ -48,8 +50,8 @@ export type Intern = (text: string) => string
 
 /**
  * Shares texts that repeat in thousands of objects: node names, zones, port names, namespaces.
- * @param limit number of different texts; when it is reached all are dropped, so that memory does not grow with the cluster's
- * history. A text that is then stored twice only costs memory.
+ * @param limit number of different texts; when it is reached all are dropped, so that memory does
+ * not grow with the cluster's history. A text that is then stored twice only costs memory.
  */
 export function createIntern(limit = 16_384): Intern {
   const shared = new Map<string, string>()
@@ -115,8 +117,8 @@ export function describe(value: unknown): string {
 }
 
 /**
- * The path of a member in a message: `spec.ports` for `spec` and `ports`. The functions below take both parts, because almost no
- * path is ever printed and an object has dozens of them.
+ * The path of a member in a message: `spec.ports` for `spec` and `ports`. The functions below take
+ * both parts, because almost no path is ever printed and an object has dozens of them.
  */
 function pathOf(at: string, name: string): string {
   return at === '' ? name : `${at}.${name}`
@@ -169,7 +171,10 @@ export function booleanAt(parent: JsonObject, name: string, absent: boolean, at:
   return absent
 }
 
-/** The name of a port: '' when absent or null, a finding and undefined when it is not a DNS label (ValidateDNS1123Label). */
+/**
+ * The name of a port: '' when absent or null, a finding and undefined when it is not a DNS label
+ * (ValidateDNS1123Label).
+ */
 export function portNameAt(parent: JsonObject, at: string, findings: Findings): string | undefined {
   const name = textAt(parent, 'name', at, findings)
   if (name === '' || isDnsLabel(name)) return name
@@ -186,7 +191,10 @@ export function portAt(parent: JsonObject, name: string, at: string, findings: F
   return 0
 }
 
-/** The canonical address of a value in JSON; undefined when it is none. Returns the same text when that is canonical already. */
+/**
+ * The canonical address of a value in JSON; undefined when it is none. Returns the same text when
+ * that is canonical already.
+ */
 export function addressOf(value: unknown): string | undefined {
   if (typeof value !== 'string') return undefined
   const address = parseAddressSloppy(value)
@@ -200,8 +208,8 @@ export function timestampMs(value: unknown): number {
 }
 
 /**
- * RFC 1123 label (apimachinery pkg/util/validation, 1.37). The name of a Service is one since KEP-5311; before, it could not begin
- * with a digit (RFC 1035).
+ * RFC 1123 label (apimachinery pkg/util/validation, 1.37). The name of a Service is one since
+ * KEP-5311; before, it could not begin with a digit (RFC 1035).
  */
 const LABEL = /^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/
 const SUBDOMAIN = /^[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*$/

@@ -1,7 +1,7 @@
 /**
- * Parses one object of any of the three kinds: its metadata, which identify it, and the change that it means. The names are
- * checked here, once, because they appear in log lines and in comments of iptables rules, and no API server has validated those
- * of a manifest.
+ * Parses one object of any of the three kinds: its metadata, which identify it, and the change that
+ * it means. The names are checked here, once, because they appear in log lines and in comments of
+ * iptables rules, and no API server has validated those of a manifest.
  */
 import type { ObjectChange, ObjectKind } from '../../service/objects.ts'
 import type { Problem } from '../../values/errors.ts'
@@ -30,7 +30,10 @@ const SUBJECT_WORD: Readonly<Record<ObjectKind, string>> = {
   nodes: 'node',
 }
 
-/** The subject of an object's problems, `service demo/web`. It names the kind because objects of two kinds may have one key. */
+/**
+ * The subject of an object's problems, `service demo/web`. It names the kind because objects of two
+ * kinds may have one key.
+ */
 export function subjectOf(kind: ObjectKind, key: string): string {
   return `${SUBJECT_WORD[kind]} ${key}`
 }

@@ -1,4 +1,7 @@
-/** The endpoints of one pod: those of EndpointSlices whose `targetRef` names it. The proxy itself does not keep this field. */
+/**
+ * The endpoints of one pod: those of EndpointSlices whose `targetRef` names it. The proxy itself
+ * does not keep this field.
+ */
 import { formatEndpoint } from '../../values/address.ts'
 import { addressOf, isObject } from './findings.ts'
 

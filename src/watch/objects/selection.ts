@@ -1,7 +1,7 @@
 /**
- * Which objects this proxy reads: as selectors for the API server, and as the same rules for a manifest. As in kube-proxy 1.37
- * each label rule is for one kind: a Service labelled headless that has a cluster IP is proxied, and a slice with the label of
- * another proxy is used.
+ * Which objects this proxy reads: as selectors for the API server, and as the same rules for a
+ * manifest. As in kube-proxy 1.37 each label rule is for one kind: a Service labelled headless that
+ * has a cluster IP is proxied, and a slice with the label of another proxy is used.
  */
 import type { ObjectKind } from '../../service/objects.ts'
 import { isObject, type Metadata } from './findings.ts'

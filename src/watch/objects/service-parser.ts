@@ -1,6 +1,6 @@
 /**
- * Parses a Service from unknown JSON. A wrong field is left out and reported; the Service is dropped only when nothing usable is
- * left. The value must not reference the JSON, which is large.
+ * Parses a Service from unknown JSON. A wrong field is left out and reported; the Service is
+ * dropped only when nothing usable is left. The value must not reference the JSON, which is large.
  */
 import { annotationField, annotationsText, longestValue } from '../../service/annotations.ts'
 import type { Service, ServicePortSpec, TrafficPolicy } from '../../service/objects.ts'
@@ -208,8 +208,9 @@ function parseSourceRanges(spec: JsonObject, findings: Findings): SourceRanges {
 }
 
 /**
- * The VIPs that a valid range of their family restricts, for a manifest with an invalid range. kube-proxy ignores such a range,
- * because the API server refuses it; in a manifest a typing error must not open a VIP to everyone.
+ * The VIPs that a valid range of their family restricts, for a manifest with an invalid range.
+ * kube-proxy ignores such a range, because the API server refuses it; in a manifest a typing error
+ * must not open a VIP to everyone.
  */
 function guardedVips(vips: readonly string[], ranges: readonly string[], findings: Findings): readonly string[] {
   const families = new Set(ranges.map(familyOf))

@@ -1,6 +1,6 @@
 /**
- * Parses an EndpointSlice from unknown JSON. Absent and null conditions mean ready, serving and not terminating; only the first
- * address of an endpoint is used.
+ * Parses an EndpointSlice from unknown JSON. Absent and null conditions mean ready, serving and not
+ * terminating; only the first address of an endpoint is used.
  */
 import type { EndpointSlice, SliceEndpoint, SlicePort } from '../../service/objects.ts'
 import { familyOf, specialAddress } from '../../values/address.ts'
@@ -79,7 +79,10 @@ interface EndpointPaths {
   readonly hints: string
 }
 
-/** Paths by index, made once: a slice has at most 1,000 endpoints (discovery/v1 validation), a cluster may have 100,000. */
+/**
+ * Paths by index, made once: a slice has at most 1,000 endpoints (discovery/v1 validation), a
+ * cluster may have 100,000.
+ */
 const ENDPOINT_PATHS: EndpointPaths[] = []
 const MAX_ENDPOINT_PATHS = 1000
 

@@ -1,5 +1,6 @@
 /**
- * The API server as a source of objects: one reflector for each kind over one client, and the log of its outages.
+ * The API server as a source of objects: one reflector for each kind over one client, and the log
+ * of its outages.
  * @impure
  */
 import type { ObjectKind } from '../../service/objects.ts'
@@ -48,7 +49,10 @@ export type NodeLabelsOptions = Pick<ApiSourceOptions, 'access' | 'version' | 'o
   readonly labels: ReadonlySet<string>
 }
 
-/** Starts to list and watch these labels of all Nodes: metadata only, because the rest of all Nodes is large. Never fails. */
+/**
+ * Starts to list and watch these labels of all Nodes: metadata only, because the rest of all Nodes
+ * is large. Never fails.
+ */
 export function openNodeLabels({
   access,
   version,
@@ -129,8 +133,9 @@ interface Failures {
 }
 
 /**
- * Logs that the API server does not provide objects of a kind: at once, then once a minute for each kind, and when it does again.
- * (kube-proxy logs nothing while connections are refused, and floods the log otherwise.)
+ * Logs that the API server does not provide objects of a kind: at once, then once a minute for each
+ * kind, and when it does again. (kube-proxy logs nothing while connections are refused, and floods
+ * the log otherwise.)
  */
 export class Outage {
   readonly #log: Log

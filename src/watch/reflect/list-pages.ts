@@ -8,8 +8,9 @@ import type { Selection } from '../objects/selection.ts'
 import { listQuery, pageQuery } from './queries.ts'
 
 /**
- * Every page of a list, the last one without a `continueToken`. `onRestart` says that the list starts again without pages, as client-go
- * does, because the server does not know the next page any more; what came before is void.
+ * Every page of a list, the last one without a `continueToken`. `onRestart` says that the list
+ * starts again without pages, as client-go does, because the server does not know the next page any
+ * more; what came before is void.
  */
 export async function* listPages(
   client: Pick<ApiClient, 'list'>,

@@ -1,6 +1,7 @@
 /**
- * Turns listed objects and watch events into changes for the sink. It remembers only the key and version of each object, so that
- * a relist becomes the difference to the objects before; the objects themselves belong to the sink.
+ * Turns listed objects and watch events into changes for the sink. It remembers only the key and
+ * version of each object, so that a relist becomes the difference to the objects before; the
+ * objects themselves belong to the sink.
  */
 import type { ObjectChange, ObjectKind } from '../../service/objects.ts'
 import type { Problem } from '../../values/errors.ts'
@@ -19,7 +20,10 @@ export class ObjectStore {
   readonly #withoutValue = new Set<string>()
   /** Keys of known objects with problems; few. */
   readonly #troubled = new Set<string>()
-  /** Keys in the list that is being read; undefined outside of a list, and in the first one, after which nothing can be missing. */
+  /**
+   * Keys in the list that is being read; undefined outside of a list, and in the first one, after
+   * which nothing can be missing.
+   */
   #listed: Set<string> | undefined
 
   /** @param labels those of Nodes that are kept; absent: none */
@@ -107,8 +111,8 @@ export interface WatchOutcome {
 }
 
 /**
- * Takes events (metav1 WatchEvent, in the form that their JSON has) into the store, in order. Events before an error still count,
- * later ones do not. Never throws.
+ * Takes events (metav1 WatchEvent, in the form that their JSON has) into the store, in order.
+ * Events before an error still count, later ones do not. Never throws.
  */
 export function applyEvents(events: readonly unknown[], store: ObjectStore): WatchOutcome {
   const changes: ObjectChange[] = []

@@ -1,6 +1,7 @@
 /**
- * The queries of lists and watches. They are those of kube-proxy 1.37, except that lists have no resourceVersion where kube-proxy asks
- * for 0: a watch cache that is behind may answer 0 with older objects than we have, and older servers ignore `limit` with it.
+ * The queries of lists and watches. They are those of kube-proxy 1.37, except that lists have no
+ * resourceVersion where kube-proxy asks for 0: a watch cache that is behind may answer 0 with older
+ * objects than we have, and older servers ignore `limit` with it.
  */
 import type { Selection } from '../objects/selection.ts'
 

@@ -4,9 +4,15 @@
 export interface ReflectorTimes {
   /** A watch without even a bookmark for so long is dead. API servers send one a minute. Default 150,000. */
   readonly inactivityMs?: number
-  /** The same where nothing else tells that the server lives (HTTP/1.1); default 75,000. It continues without a list. */
+  /**
+   * The same where nothing else tells that the server lives (HTTP/1.1); default 75,000. It
+   * continues without a list.
+   */
   readonly unpingedMs?: number
-  /** The same during a streaming list, which never ends on a server that ignores `sendInitialEvents`. Default 30,000. */
+  /**
+   * The same during a streaming list, which never ends on a server that ignores
+   * `sendInitialEvents`. Default 30,000.
+   */
   readonly initialInactivityMs?: number
   /** A watch that lasted this long was healthy, even if it ended with an error. Default 30,000. */
   readonly healthyMs?: number

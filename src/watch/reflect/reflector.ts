@@ -1,7 +1,8 @@
 /**
- * Keeps the sink up to date with one kind of objects: a streaming list that continues as a watch (KEP-3157), or a paged list and
- * a watch for servers that cannot stream. `#version`, from which the next watch continues, moves only when everything before it
- * has been delivered. A server that answers and then fails at once gets requests at growing intervals.
+ * Keeps the sink up to date with one kind of objects: a streaming list that continues as a watch
+ * (KEP-3157), or a paged list and a watch for servers that cannot stream. `#version`, from which
+ * the next watch continues, moves only when everything before it has been delivered. A server that
+ * answers and then fails at once gets requests at growing intervals.
  * @impure
  */
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -34,7 +35,10 @@ export interface ReflectorOptions {
   readonly times?: ReflectorTimes
   /** Waits before the next request, until aborted; never rejects. Tests replace it. */
   readonly wait?: (milliseconds: number, signal: AbortSignal) => Promise<void>
-  /** A request failed; the next one follows in `retryMs`. `healthy`: a watch ended that had worked, which needs no attention. */
+  /**
+   * A request failed; the next one follows in `retryMs`. `healthy`: a watch ended that had worked,
+   * which needs no attention.
+   */
   readonly onFailure: (error: CodedError, retryMs: number, healthy: boolean) => void
   /** The server answers: a list is complete or a watch has started. */
   readonly onHealthy: () => void
@@ -183,7 +187,8 @@ export class Reflector {
       throw error
     }
     if (this.#streamingList) throw new ApiError('api-reset', 'the stream ended before the list was complete')
-    // No bookmark in minutes: the server may know only older versions, for example after etcd was restored from a backup.
+    // No bookmark in minutes: the server may know only older versions, for example after etcd was
+    // restored from a backup.
     if (silent && this.#livedMs() > this.#times.inactivityMs / 2) this.#version = ''
   }
 
@@ -236,7 +241,10 @@ export class Reflector {
     return this.#aliveSinceMs === undefined ? 0 : this.#options.now() - this.#aliveSinceMs
   }
 
-  /** Delivers the events of one chunk of the stream. True when the bookmark that ends a streaming list was among them. */
+  /**
+   * Delivers the events of one chunk of the stream. True when the bookmark that ends a streaming
+   * list was among them.
+   */
   #applyEvents(events: readonly unknown[]): boolean {
     const { changes, version, complete, failure } = applyEvents(events, this.#store)
     this.#deliver(changes)
@@ -252,8 +260,9 @@ async function waitUntilAborted(milliseconds: number, signal: AbortSignal): Prom
 }
 
 /**
- * Whether the failure of a streaming list means that the server cannot stream lists: it refuses with 400, 406 or 422, with an error
- * inside the stream when its etcd is too old, or it ignores the parameter and never marks the end of the list.
+ * Whether the failure of a streaming list means that the server cannot stream lists: it refuses
+ * with 400, 406 or 422, with an error inside the stream when its etcd is too old, or it ignores the
+ * parameter and never marks the end of the list.
  */
 function refusesStreaming(error: ApiError): boolean {
   if (error.code === 'api-silent') return true

@@ -1,7 +1,8 @@
 /**
- * Judges the end of a watch: whether the next one starts at once or after a wait, and whether the end is reported. As in client-go
- * only a failure and a very short watch without events cause a wait. Otherwise a load balancer that closes idle connections would
- * delay changes by up to the longest wait.
+ * Judges the end of a watch: whether the next one starts at once or after a wait, and whether the
+ * end is reported. As in client-go only a failure and a very short watch without events cause a
+ * wait. Otherwise a load balancer that closes idle connections would delay changes by up to the
+ * longest wait.
  */
 import type { CodedError } from '../../values/errors.ts'
 import { ApiError } from '../api/api-error.ts'
@@ -35,14 +36,16 @@ export class WatchEnds {
   }
 
   /**
-   * An early end (before `healthyMs`) without an error is reported if it is at least the second in a row. Ends that cause no wait are reported at the
-   * second, fourth, eighth and so on, because a program that closes idle connections does so all the time.
+   * An early end (before `healthyMs`) without an error is reported if it is at least the second in
+   * a row. Ends that cause no wait are reported at the second, fourth, eighth and so on, because a
+   * program that closes idle connections does so all the time.
    */
   judge({ failure, livedMs, progressed }: WatchEnd): Verdict {
     const isLong = (livedMs ?? 0) >= this.#healthyMs
     const hasLived = livedMs !== undefined && livedMs >= SHORT_MS
     if (failure !== undefined) {
-      // A program that closes idle connections often resets them. A server that is dead has another one beside it, or none.
+      // A program that closes idle connections often resets them. A server that is dead has another
+      // one beside it, or none.
       const isCut = (failure.code === 'api-reset' || failure.code === 'api-dead') && hasLived
       return { isHealthy: isLong || isCut, failure }
     }

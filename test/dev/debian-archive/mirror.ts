@@ -1,6 +1,6 @@
 /**
- * A mirror of Debian on loopback for tests: the archive beside this file, honest or not. `new` has Go 1.99 and `old` has Go 1.19; which of them
- * answers as which release is up to the test.
+ * A mirror of Debian on loopback for tests: the archive beside this file, honest or not. `new` has
+ * Go 1.99 and `old` has Go 1.19; which of them answers as which release is up to the test.
  */
 import { readFileSync } from 'node:fs'
 import { createServer, type Server, type ServerResponse } from 'node:http'
@@ -14,7 +14,10 @@ const hasApt =
 /** Options of a suite that asks a mirror. */
 export const needsDebian = { skip: hasApt ? false : "needs Debian's apt" }
 
-/** How a mirror answers for packages: `changed` alters a byte, `truncated` ends the connection in the middle, `lost` does not have them. */
+/**
+ * How a mirror answers for packages: `changed` alters a byte, `truncated` ends the connection in
+ * the middle, `lost` does not have them.
+ */
 export type Fault = 'changed' | 'truncated' | 'lost'
 
 export interface MirrorOptions {

@@ -1,4 +1,7 @@
-/** For the checks of the kernel and its programs: facts that trigger them, with what they find, and facts that do not. */
+/**
+ * For the checks of the kernel and its programs: facts that trigger them, with what they find, and
+ * facts that do not.
+ */
 import type { Distribution } from '../../../src/node/module-remedy.ts'
 import type { NodeFacts } from '../../../src/doctor/facts.ts'
 import { clusterWith, configured, lack, node } from '../healthy-node.ts'

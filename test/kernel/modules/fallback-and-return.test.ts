@@ -1,6 +1,7 @@
 /**
- * A kernel whose IPVS is a module. First the kernel loads it by itself; then it may load none, as on a node where only an operator does: IPVS
- * is missing at a start, is loaded in two steps while the daemon runs, and is unloaded and loaded again.
+ * A kernel whose IPVS is a module. First the kernel loads it by itself; then it may load none, as
+ * on a node where only an operator does: IPVS is missing at a start, is loaded in two steps while
+ * the daemon runs, and is unloaded and loaded again.
  */
 import assert from 'node:assert/strict'
 import type { ChildProcess } from 'node:child_process'

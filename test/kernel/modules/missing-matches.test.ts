@@ -1,4 +1,7 @@
-/** iptables mode on a kernel without the matches recent and statistic and without counters (nfacct): all Services are served. */
+/**
+ * iptables mode on a kernel without the matches recent and statistic and without counters (nfacct):
+ * all Services are served.
+ */
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'

@@ -1,4 +1,7 @@
-/** A Service chooses a scheduler whose module the kernel may not load: the default serves it, and the Service gets a problem. */
+/**
+ * A Service chooses a scheduler whose module the kernel may not load: the default serves it, and
+ * the Service gets a problem.
+ */
 import assert from 'node:assert/strict'
 import type { ChildProcess } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'

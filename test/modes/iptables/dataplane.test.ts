@@ -1,6 +1,6 @@
 /**
- * The dataplane of iptables mode over iptables and conntrack in memory: which UDP flows it removes, and when; and its rules on a kernel
- * that turns out to lack a match.
+ * The dataplane of iptables mode over iptables and conntrack in memory: which UDP flows it removes,
+ * and when; and its rules on a kernel that turns out to lack a match.
  */
 import assert from 'node:assert/strict'
 import { it, type TestContext } from 'node:test'

@@ -1,7 +1,8 @@
 /**
- * Runs the recorded cases of iptables mode through parsers, frontends and rendering. Every chain with a name of kube-proxy must have
- * the recorded rules, except in the steps listed here. `npm run test:oracle -- --mode iptables` tests the same with a kernel.
- * A step that is neither equal nor listed fails the test, and so does a listed step that is equal.
+ * Runs the recorded cases of iptables mode through parsers, frontends and rendering. Every chain
+ * with a name of kube-proxy must have the recorded rules, except in the steps listed here.
+ * `npm run test:oracle -- --mode iptables` tests the same with a kernel. A step that is neither
+ * equal nor listed fails the test, and so does a listed step that is equal.
  */
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'

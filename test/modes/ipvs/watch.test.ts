@@ -117,7 +117,8 @@ describe('LinkDoubts', () => {
     let datagrams = 0
     bench.afterDatagram = async () => {
       if (++datagrams > 1) return
-      // The kernel announces our own changes. One that was not sent yet is another program's, and so is a deletion of what we added.
+      // The kernel announces our own changes. One that was not sent yet is another program's, and
+      // so is a deletion of what we added.
       bench.address('deleted', 'fd00::1').address('new', 'fd00::5:1').address('new', 'fd00::5:250')
       assert.deepEqual(bench.doubts, ['fd00::5:250'])
       bench.address('deleted', 'fd00::5:1').address('new', 'fd00::1')

@@ -1,4 +1,7 @@
-/** Requests over HTTP/2: how it is chosen, what shares a connection, and how answers end. Over real sockets on loopback. */
+/**
+ * Requests over HTTP/2: how it is chosen, what shares a connection, and how answers end. Over real
+ * sockets on loopback.
+ */
 import assert from 'node:assert/strict'
 import type { IncomingMessage } from 'node:http'
 import { constants, type ServerHttp2Stream } from 'node:http2'

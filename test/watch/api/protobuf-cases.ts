@@ -1,7 +1,8 @@
 /**
- * Objects through both encodings, and objects that Kubernetes itself encoded. protobuf-golden.jsonl was written with Kubernetes'
- * own encoders (k8s.io/api and apimachinery 0.36.0, serializer/protobuf): each line has `json`, `event` for a frame of a watch, and
- * the bytes as `base64`.
+ * Objects through both encodings, and objects that Kubernetes itself encoded. protobuf-golden.jsonl
+ * was written with Kubernetes' own encoders (k8s.io/api and apimachinery 0.36.0,
+ * serializer/protobuf): each line has `json`, `event` for a frame of a watch, and the bytes as
+ * `base64`.
  */
 import { readFileSync } from 'node:fs'
 import { encodeEnvelope, encodeEventFrame, encodeMessage } from '../../../dev/api-server/protobuf.ts'

@@ -1,5 +1,6 @@
 /**
- * What a watch keeps while it waits: for minutes nothing may arrive, and the list before it may have had megabytes.
+ * What a watch keeps while it waits: for minutes nothing may arrive, and the list before it may
+ * have had megabytes.
  * @alone The memory of the process is measured.
  */
 import assert from 'node:assert/strict'

@@ -96,7 +96,8 @@ test('openApiSource uses no more memory during an outage of the API server', asy
   const before = await usedAfter(1000)
   const after = await usedAfter(4000)
   await source.close()
-  // 3,000 errors with their causes and stacks take about 9 MB, and what the engine keeps for itself changes by up to 3 MB.
+  // 3,000 errors with their causes and stacks take about 9 MB, and what the engine keeps for itself
+  // changes by up to 3 MB.
   assert.ok(after - before < 5_000_000, `${after - before} bytes more after 3,000 requests`)
   // One line for each kind, for any number of requests.
   assert.equal(log.lines.length, 3)

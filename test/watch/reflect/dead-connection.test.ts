@@ -1,4 +1,7 @@
-/** An API server that is dead behind a TCP load balancer which keeps its connections open, and one that is only quiet. */
+/**
+ * An API server that is dead behind a TCP load balancer which keeps its connections open, and one
+ * that is only quiet.
+ */
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
 import { ApiServer, type ApiServerOptions } from '../../../dev/api-server/server.ts'
@@ -11,7 +14,10 @@ import { recordingLog } from '../../support/recording-log.ts'
 import { openRelay } from '../../support/relay.ts'
 import { recordingSink } from '../recording-sink.ts'
 
-/** Two API servers with one store, and a source that reaches them through a load balancer: first one of them, then the other. */
+/**
+ * Two API servers with one store, and a source that reaches them through a load balancer: first one
+ * of them, then the other.
+ */
 async function world(t: TestContext, more: Partial<ApiSourceOptions>, options: ApiServerOptions = {}) {
   const store = new ApiStore()
   store.put('nodes', node(['10.0.2.15']))

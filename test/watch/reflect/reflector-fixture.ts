@@ -25,7 +25,10 @@ export interface Fixture {
   close(): Promise<void>
   /** Waits until the sink has exactly these Services. */
   has(...names: readonly string[]): Promise<void>
-  /** The requests so far: `list`, `list+continue`, `list whole`, `watch` (from a version) or `stream` (streaming list). */
+  /**
+   * The requests so far: `list`, `list+continue`, `list whole`, `watch` (from a version) or
+   * `stream` (streaming list).
+   */
   requests(): string[]
 }
 

@@ -41,7 +41,10 @@ test('WatchEnds reports early ends from the second in a row on, and less and les
     assert.equal(ends.judge({ failure: undefined, livedMs, progressed: false }).failure, undefined)
 })
 
-/** The waits and reports of a reflector whose watches all end after `livedMs`. Only watches and waits advance its clock. */
+/**
+ * The waits and reports of a reflector whose watches all end after `livedMs`. Only watches and
+ * waits advance its clock.
+ */
 async function waitsOf(livedMs: number, watches: number): Promise<{ waits: number[]; reports: string[] }> {
   let clockMs = 0
   let requests = 0

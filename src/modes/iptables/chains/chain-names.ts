@@ -1,6 +1,6 @@
 /**
- * The chains and jumps of iptables mode, named as kube-proxy names them, because operators and other programs find the
- * chains of a Service by their names.
+ * The chains and jumps of iptables mode, named as kube-proxy names them, because operators and
+ * other programs find the chains of a Service by their names.
  */
 import { hash } from 'node:crypto'
 import { chainKey, type ChainSet, jumpKey } from '../../../iptables/layout.ts'
@@ -32,7 +32,10 @@ const PORTALS = 'kubernetes service portals'
 const VISIBLE = 'kubernetes externally-visible service portals'
 const FIREWALL = 'kubernetes load balancer firewall'
 
-/** The jumps (kube-proxy's iptablesJumpChains and iptablesKubeletJumpChains), in the order in which they are inserted. */
+/**
+ * The jumps (kube-proxy's iptablesJumpChains and iptablesKubeletJumpChains), in the order in which
+ * they are inserted.
+ */
 export const IPTABLES_JUMPS: ChainSet['jumps'] = [
   { table: 'filter', from: 'INPUT', to: 'KUBE-EXTERNAL-SERVICES', comment: VISIBLE, onlyNew: true },
   { table: 'filter', from: 'FORWARD', to: 'KUBE-EXTERNAL-SERVICES', comment: VISIBLE, onlyNew: true },
@@ -57,7 +60,10 @@ export const IPTABLES_CHAINS: ChainSet = {
   shared: [chainKey('filter', SHARED_CHAIN)],
 }
 
-/** Keys of the items that drop packets from outside to 127.0.0.0/8 (CVE-2020-8558). They are needed if node ports answer there. */
+/**
+ * Keys of the items that drop packets from outside to 127.0.0.0/8 (CVE-2020-8558). They are needed
+ * if node ports answer there.
+ */
 export const LOOPBACK_GUARD: readonly string[] = [
   chainKey('filter', SHARED_CHAIN),
   ...IPTABLES_JUMPS.filter(({ to }) => to === SHARED_CHAIN).map((jump) => jumpKey(jump)),

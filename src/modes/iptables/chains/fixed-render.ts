@@ -1,6 +1,7 @@
 /**
- * The chains of iptables mode that do not depend on Services, and the last rules of KUBE-SERVICES, which jump to
- * KUBE-NODEPORTS. They must be the last ones, or they would match traffic to addresses of Services.
+ * The chains of iptables mode that do not depend on Services, and the last rules of KUBE-SERVICES,
+ * which jump to KUBE-NODEPORTS. They must be the last ones, or they would match traffic to
+ * addresses of Services.
  */
 import { familyOf, isLoopback } from '../../../values/address.ts'
 import type { IpFamily } from '../../../values/protocol.ts'
@@ -77,7 +78,10 @@ export function nodePortJumps(
     .map((address) => `-d ${address}/${family === 'IPv4' ? 32 : 128} ${comment} -j KUBE-NODEPORTS`)
 }
 
-/** Why node ports do not answer at an address inside nodePortAddresses, in kube-proxy's words; undefined when they do. */
+/**
+ * Why node ports do not answer at an address inside nodePortAddresses, in kube-proxy's words;
+ * undefined when they do.
+ */
 export function loopbackRefusal(address: string, localhostNodePorts: boolean): string | undefined {
   if (!isLoopback(address)) return undefined
   if (familyOf(address) === 'IPv6')

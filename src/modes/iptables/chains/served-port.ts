@@ -1,6 +1,6 @@
 /**
- * What iptables mode renders of one Service port in one family: the ServicePort and the addresses that it serves. Another Service may
- * have won some of its addresses.
+ * What iptables mode renders of one Service port in one family: the ServicePort and the addresses
+ * that it serves. Another Service may have won some of its addresses.
  */
 import type { Endpoint } from '../../../service/endpoints.ts'
 import type { ServicePort } from '../../../service/service-port.ts'
@@ -52,7 +52,10 @@ export function servedPortOf(servicePort: ServicePort, frontends: Iterable<Front
   }
 }
 
-/** The addresses of these frontends in the order of the Service. The frontends are in the order of their last change. */
+/**
+ * The addresses of these frontends in the order of the Service. The frontends are in the order of
+ * their last change.
+ */
 function inOrder(frontends: readonly Frontend[], order: ReadonlySet<string>): readonly string[] {
   const served = new Set(frontends.map(({ address }) => address))
   return Array.from(order).filter((address) => served.has(address))

@@ -1,7 +1,7 @@
 /**
- * The chains of one Service port in iptables mode, and its rules in the chains that all Services share (kube-proxy's
- * syncProxyRules). Rules have the order and the exact text in which iptables-save 1.8.9 prints them, so that saved rules are compared
- * without parsing them.
+ * The chains of one Service port in iptables mode, and its rules in the chains that all Services
+ * share (kube-proxy's syncProxyRules). Rules have the order and the exact text in which
+ * iptables-save 1.8.9 prints them, so that saved rules are compared without parsing them.
  */
 import { formatCidr } from '../../../values/cidr.ts'
 import { isLocal, type LocalTraffic, notLocal } from '../../../iptables/local-traffic.ts'
@@ -74,7 +74,8 @@ export function renderServicePort(served: ServedPort, settings: ServicePortSetti
       add('nat KUBE-SERVICES', `${to} ${words.cluster} -j ${internalChain}`)
     } else add('filter KUBE-SERVICES', `${to} ${words.refuse}`)
   }
-  // An address in both roles keeps its source ranges, as in ipvs mode: the rule of the external IP would let every source pass.
+  // An address in both roles keeps its source ranges, as in ipvs mode: the rule of the external IP
+  // would let every source pass.
   const isGuarded = (address: string): boolean => guard !== undefined && served.vips.includes(address)
   for (const address of served.externalIps) {
     if (hasAny && !isGuarded(address))
@@ -186,7 +187,10 @@ function masqueradeRule(
   return [localTraffic?.kind === 'cidr' ? `${outside} ${to} ${rule}` : `${to} ${outside} ${rule}`]
 }
 
-/** The rules for external traffic before the jump to endpoints. @param cluster the chain for traffic that may use all endpoints */
+/**
+ * The rules for external traffic before the jump to endpoints. @param cluster the chain for traffic
+ * that may use all endpoints
+ */
 function externalRules(
   { name, external }: ServicePort,
   cluster: string,

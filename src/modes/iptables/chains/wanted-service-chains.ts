@@ -1,7 +1,8 @@
 /**
- * The desired chains and jumps of iptables mode in one family, updated one frontend at a time: only Service ports that changed are
- * rendered, and a chain that all Services share is built again only when one of its rules changed. `changes` returns the difference
- * from its previous result, so all results must be given to the same table.
+ * The desired chains and jumps of iptables mode in one family, updated one frontend at a time: only
+ * Service ports that changed are rendered, and a chain that all Services share is built again only
+ * when one of its rules changed. `changes` returns the difference from its previous result, so all
+ * results must be given to the same table.
  */
 import { sameList } from '../../../values/lists.ts'
 import type { ServicePort } from '../../../service/service-port.ts'

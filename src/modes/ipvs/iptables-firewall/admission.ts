@@ -1,7 +1,8 @@
 /**
- * Which new virtual servers may take traffic: those whose rules are in the kernel, and whose entries are if they keep clients out. Without their
- * rules virtual servers serve clients on this node and most pods, with them also the others, so they do not wait for ever; kube-proxy adds
- * them before their rules.
+ * Which new virtual servers may take traffic: those whose rules are in the kernel, and whose
+ * entries are if they keep clients out. Without their rules virtual servers serve clients on this
+ * node and most pods, with them also the others, so they do not wait for ever; kube-proxy adds them
+ * before their rules.
  */
 import { type SetName, setName } from '../../../ipset/catalogue.ts'
 import type { SetEntry } from '../../../ipset/types.ts'
@@ -18,7 +19,10 @@ const ALL_MISSING: MissingRules = { forAll: true, sets: new Set() }
 
 export interface AdmissionOptions {
   readonly now: Clock
-  /** Rules of a family are missing for so long that new virtual servers are added without them; called once until they are there. */
+  /**
+   * Rules of a family are missing for so long that new virtual servers are added without them;
+   * called once until they are there.
+   */
   readonly onOverdue: (family: IpFamily) => void
   /** One entry at least of each set that a frontend needs. */
   readonly entriesOf: (key: FrontendKey) => readonly SetEntry[]
@@ -76,9 +80,10 @@ export class Admission {
   }
 
   /**
-   * Rules that do not come are awaited for RULES_WAIT_MS, those of source ranges without end. Rules may be written in the middle of a pass:
-   * then the rest of the pass waits for the next one, with the virtual servers that had to wait before. Otherwise the last Services would be
-   * added before the API server's.
+   * Rules that do not come are awaited for RULES_WAIT_MS, those of source ranges without end. Rules
+   * may be written in the middle of a pass: then the rest of the pass waits for the next one, with
+   * the virtual servers that had to wait before. Otherwise the last Services would be added before
+   * the API server's.
    */
   mayAdd(key: FrontendKey, family: IpFamily): boolean {
     if (this.#hasChanged) return false

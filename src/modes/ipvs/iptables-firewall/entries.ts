@@ -1,6 +1,6 @@
 /**
- * The entries of the sets: those that frontends want, and those that are left to be removed. A set counts as filled until its last entry is
- * gone from the kernel, because its rules stay until then.
+ * The entries of the sets: those that frontends want, and those that are left to be removed. A set
+ * counts as filled until its last entry is gone from the kernel, because its rules stay until then.
  */
 import { countEntries } from '../../../ipset/audit.ts'
 import type { SetName } from '../../../ipset/catalogue.ts'

@@ -1,7 +1,8 @@
 /**
- * The firewall of ipsets and iptables, as kube-proxy has it: entries of sets say which traffic, rules what happens to it. A new virtual server
- * waits for its own rules, but not for long, unless they keep clients out. Rules name only sets that exist, and a rule that names a set is
- * removed only after the last entry of the set.
+ * The firewall of ipsets and iptables, as kube-proxy has it: entries of sets say which traffic,
+ * rules what happens to it. A new virtual server waits for its own rules, but not for long, unless
+ * they keep clients out. Rules name only sets that exist, and a rule that names a set is removed
+ * only after the last entry of the set.
  */
 import type { Wanted } from '../../../explain/wanted.ts'
 import type { SetAuditOptions } from '../../../ipset/audit.ts'
@@ -185,7 +186,10 @@ export class IptablesFirewall implements Firewall {
     }
   }
 
-  /** Starts the loops over the rules before the first pass, while the sources list. The kernel announces later changes. */
+  /**
+   * Starts the loops over the rules before the first pass, while the sources list. The kernel
+   * announces later changes.
+   */
   watch(onForeignWrite: ModeWatch['onForeignWrite']): { close(): void } {
     const { kernel, log } = this.#options
     const watched = kernel.watchRules({

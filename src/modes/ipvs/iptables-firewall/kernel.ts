@@ -1,4 +1,7 @@
-/** Opens what the firewall of ipsets and iptables reads and writes: two connections to ipset, and the programs of iptables. */
+/**
+ * Opens what the firewall of ipsets and iptables reads and writes: two connections to ipset, and
+ * the programs of iptables.
+ */
 import { findNetfilter } from '../../../../native/open.ts'
 import { askXtables } from '../../../../native/xtables-query.ts'
 import { auditSets } from '../../../ipset/audit.ts'
@@ -97,8 +100,8 @@ async function requireSetMatch(
 }
 
 /**
- * Unknown is not missing: while ip_tables is not loaded, without nft_compat (no mode can write rules then), and when the kernel
- * refuses the question. The start check reports these.
+ * Unknown is not missing: while ip_tables is not loaded, without nft_compat (no mode can write
+ * rules then), and when the kernel refuses the question. The start check reports these.
  * @param netlink absent: the back end is legacy
  */
 async function lacksSetMatch(

@@ -1,4 +1,7 @@
-/** What a firewall of ipsets and iptables left in the kernel beside its rules, which are among those of all modes: the sets. */
+/**
+ * What a firewall of ipsets and iptables left in the kernel beside its rules, which are among those
+ * of all modes: the sets.
+ */
 import { type SetRole, setName } from '../../../ipset/catalogue.ts'
 import type { SetRequests } from '../../../ipset/connection.ts'
 import { EntryTable, SetTable } from '../../../ipset/tables.ts'

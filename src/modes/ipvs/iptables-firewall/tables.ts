@@ -1,4 +1,7 @@
-/** The tables of ipsets and iptables: how each is opened, in which order a cleanup removes them, and when one is faulty. */
+/**
+ * The tables of ipsets and iptables: how each is opened, in which order a cleanup removes them, and
+ * when one is faulty.
+ */
 import { CATALOGUE } from '../../../ipset/catalogue.ts'
 import type { IpsetConnection } from '../../../ipset/connection.ts'
 import { EntryTable, SetTable } from '../../../ipset/tables.ts'

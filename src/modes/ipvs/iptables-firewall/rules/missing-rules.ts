@@ -1,7 +1,7 @@
 /**
- * Finds the wanted rules of a family that are not in the kernel, and the traffic that needs them. A new virtual server waits for
- * the rules that its own traffic needs (masquerading, source ranges). It does not wait for chains that only accept or refuse other
- * traffic.
+ * Finds the wanted rules of a family that are not in the kernel, and the traffic that needs them. A
+ * new virtual server waits for the rules that its own traffic needs (masquerading, source ranges).
+ * It does not wait for chains that only accept or refuse other traffic.
  */
 import { type SetName, type SetRole, setName } from '../../../../ipset/catalogue.ts'
 import type { IpFamily } from '../../../../values/protocol.ts'
@@ -16,7 +16,10 @@ export interface MissingRules {
   readonly sets: ReadonlySet<SetName>
 }
 
-/** The traffic that needs the rules of a chain that name no set: all, that of one set, or `none` if no virtual server has to wait. */
+/**
+ * The traffic that needs the rules of a chain that name no set: all, that of one set, or `none` if
+ * no virtual server has to wait.
+ */
 const NEEDED_BY: {
   readonly nat: Readonly<Record<NatChain, SetRole | 'all' | 'none'>>
   readonly filter: Readonly<Record<FilterChain, SetRole | 'all' | 'none'>>

@@ -1,6 +1,7 @@
 /**
- * The rules of ipvs mode of one family, from which sets have entries and a few settings. Their order and their text are those
- * that kube-proxy's recorded cases have, as iptables-save 1.8.9 prints them.
+ * The rules of ipvs mode of one family, from which sets have entries and a few settings. Their
+ * order and their text are those that kube-proxy's recorded cases have, as iptables-save 1.8.9
+ * prints them.
  */
 import { definitionOf, type SetName, type SetRole, setName } from '../../../../ipset/catalogue.ts'
 import type { KubeIpvsSettings } from '../../../../config/types.ts'
@@ -31,7 +32,10 @@ export interface RuleInput {
   /** Whether this iptables knows MASQUERADE --random-fully. */
   readonly randomFully: boolean
   readonly outFilter: readonly OutFilterVip[]
-  /** Decides the source of the node's own traffic to a virtual IP: with `addresses` the virtual IP, with `routes` the node's. */
+  /**
+   * Decides the source of the node's own traffic to a virtual IP: with `addresses` the virtual IP,
+   * with `routes` the node's.
+   */
   readonly virtualAddresses: KubeIpvsSettings['virtualAddresses']
   /** Matches that the kernel lacks: rules with them are left out. */
   readonly missingMatches: ReadonlySet<OptionalMatch>
@@ -190,8 +194,8 @@ function filterRules(input: RuleInput): Readonly<Record<FilterChain, readonly st
 }
 
 /**
- * Traffic of the node to the VIP. With an address its source is the VIP itself, else another address of the node. What IPVS sends on for clients
- * passes OUTPUT, too, with their addresses.
+ * Traffic of the node to the VIP. With an address its source is the VIP itself, else another
+ * address of the node. What IPVS sends on for clients passes OUTPUT, too, with their addresses.
  */
 function dropFromNode({ address, port, protocol }: OutFilterVip, kind: RuleInput['virtualAddresses']): string {
   const vip = `--vproto ${PROTOCOL_NUMBER[protocol]} --vaddr ${address} --vport ${port}`

@@ -1,6 +1,7 @@
 /**
- * The wanted chains and jumps of both families, and what they depend on. Most changes of Services change nothing of this, and
- * then nothing is rendered. `changes` returns only what differs from its last result, so all results belong to one table.
+ * The wanted chains and jumps of both families, and what they depend on. Most changes of Services
+ * change nothing of this, and then nothing is rendered. `changes` returns only what differs from
+ * its last result, so all results belong to one table.
  */
 import type { KubeIpvsSettings } from '../../../../config/types.ts'
 import type { SetName } from '../../../../ipset/catalogue.ts'
@@ -50,7 +51,10 @@ export class WantedRules {
     this.#dirty = true
   }
 
-  /** Whether the set exists and has its type. A rule that names another set would fail, or prevent the replacement of the set. */
+  /**
+   * Whether the set exists and has its type. A rule that names another set would fail, or prevent
+   * the replacement of the set.
+   */
   setUsable(set: SetName, usable: boolean): void {
     if (this.#unusable.has(set) !== usable) return
     if (usable) this.#unusable.delete(set)
@@ -119,8 +123,9 @@ export class WantedRules {
 }
 
 /**
- * VIPs of load balancers that the node itself must not reach, because their source ranges leave out the node's own address.
- * Traffic from the node to such a VIP has the VIP as its source and would pass the firewall (kubernetes issue 119656).
+ * VIPs of load balancers that the node itself must not reach, because their source ranges leave out
+ * the node's own address. Traffic from the node to such a VIP has the VIP as its source and would
+ * pass the firewall (kubernetes issue 119656).
  */
 class OutFilterVips {
   readonly #closed = new Map<FrontendKey, AddressFrontend>()

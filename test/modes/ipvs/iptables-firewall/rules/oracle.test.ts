@@ -1,7 +1,8 @@
 /**
- * The recorded cases through parsers, frontends, rule builders, table and reconciler, into tables in memory, after what the
- * case does by hand: their text must be what kube-proxy left, except in the steps listed here.
- * A step that is neither equal nor listed fails the test, and so does a listed step that is equal.
+ * The recorded cases through parsers, frontends, rule builders, table and reconciler, into tables
+ * in memory, after what the case does by hand: their text must be what kube-proxy left, except in
+ * the steps listed here. A step that is neither equal nor listed fails the test, and so does a
+ * listed step that is equal.
  */
 import assert from 'node:assert/strict'
 import { existsSync, readdirSync, readFileSync } from 'node:fs'

@@ -1,5 +1,6 @@
 /**
- * Input of the renderer with every set filled and every kind of rule in use, for tests of the pure part and of the kernel.
+ * Input of the renderer with every set filled and every kind of rule in use, for tests of the pure
+ * part and of the kernel.
  */
 import { CATALOGUE, type SetName } from '../../../../../src/ipset/catalogue.ts'
 import { localTrafficOf } from '../../../../../src/iptables/local-traffic.ts'
