@@ -1,6 +1,6 @@
 /**
- * Audits in the background: rounds that begin a period after the last one began, and rests after slices of work that keep it below a share
- * of one core.
+ * Audits in the background: rounds that begin a period after the last one began, and rests after
+ * slices of work that keep it below a share of one core.
  * @impure
  */
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -46,8 +46,9 @@ export interface AuditShareOptions {
 const CREDIT_MS = 20
 
 /**
- * No rest is longer. Until it is over no audit compares anything, and a quiet proxy counts as stale (alert KubeIpvsSyncStale) after 15
- * minutes without a comparison. At 50,000 Services the list of virtual servers alone may cost more than the share of ten minutes.
+ * No rest is longer. Until it is over no audit compares anything, and a quiet proxy counts as stale
+ * (alert KubeIpvsSyncStale) after 15 minutes without a comparison. At 50,000 Services the list of
+ * virtual servers alone may cost more than the share of ten minutes.
  */
 const LONGEST_REST_MS = 600_000
 
@@ -61,7 +62,10 @@ export class AuditShare {
     this.#options = options
   }
 
-  /** To be called when a slice of an audit is over: rests until its work is within the share, and begins the next slice. Rejects when aborted. */
+  /**
+   * To be called when a slice of an audit is over: rests until its work is within the share, and
+   * begins the next slice. Rejects when aborted.
+   */
   async rest(budget: Budget, signal: AbortSignal): Promise<void> {
     const { share, now, sleep } = this.#options
     const workMs = budget.takeWorkMs()

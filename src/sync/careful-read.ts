@@ -1,5 +1,6 @@
 /**
- * Reads a kernel table with patience: one that cannot be read now is read again after a while, and passes go on without it.
+ * Reads a kernel table with patience: one that cannot be read now is read again after a while, and
+ * passes go on without it.
  * @impure
  */
 import { backoffMs } from '../values/backoff.ts'
@@ -24,8 +25,8 @@ interface Readable {
 }
 
 /**
- * Reads a table that may be unreadable for a while: after a failure passes skip it for a time that grows
- * with each failure.
+ * Reads a table that may be unreadable for a while: after a failure passes skip it for a time that
+ * grows with each failure.
  */
 export class CarefulRead {
   readonly #table: Readable

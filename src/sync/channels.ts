@@ -1,6 +1,7 @@
 /**
- * Channels of node:diagnostics_channel on which the program says what it does, for whoever measures it from inside its process: a module that
- * `node --require` loads before it. Without a subscriber no message is made.
+ * Channels of node:diagnostics_channel on which the program says what it does, for whoever measures
+ * it from inside its process: a module that `node --require` loads before it. Without a subscriber
+ * no message is made.
  * @impure
  */
 import { channel } from 'node:diagnostics_channel'

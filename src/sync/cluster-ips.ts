@@ -1,6 +1,7 @@
 /**
- * Which Service has which cluster IP, and which Services name an address in externalIPs, so that a Service is computed again when an
- * address that it names becomes the cluster IP of another one, or no longer is one. Nothing is held before a Service has externalIPs.
+ * Which Service has which cluster IP, and which Services name an address in externalIPs, so that a
+ * Service is computed again when an address that it names becomes the cluster IP of another one, or
+ * no longer is one. Nothing is held before a Service has externalIPs.
  */
 import type { Service } from '../service/objects.ts'
 import { sameList } from '../values/lists.ts'

@@ -1,6 +1,7 @@
 /**
- * The comparison of a kernel's list with the mirror of a table, item by item while the list arrives. It keeps no listed item: in a large table
- * they would live long enough to become old objects of the heap, and each audit would make V8 collect the whole heap.
+ * The comparison of a kernel's list with the mirror of a table, item by item while the list
+ * arrives. It keeps no listed item: in a large table they would live long enough to become old
+ * objects of the heap, and each audit would make V8 collect the whole heap.
  */
 
 /** The mirror that an audit compares with. */
@@ -60,7 +61,10 @@ export class Comparison<Item, Listed = Item> {
     this.#doubtful.length = 0
   }
 
-  /** Ends the list: the mirror doubts what differed, and what it still has although the list lacked it. Returns whether it doubts anything. */
+  /**
+   * Ends the list: the mirror doubts what differed, and what it still has although the list lacked
+   * it. Returns whether it doubts anything.
+   */
   end(): boolean {
     for (const key of this.#missing) if (this.#mirror.live(key) !== undefined) this.#doubtful.push(key)
     if (this.#doubtful.length === 0) return false

@@ -1,6 +1,7 @@
 /**
- * Keys that wait until a given time. Keys with the same length of wait are in one queue, which stays sorted without work because
- * the clock never decreases. So the cost depends only on the few different lengths of wait.
+ * Keys that wait until a given time. Keys with the same length of wait are in one queue, which
+ * stays sorted without work because the clock never decreases. So the cost depends only on the few
+ * different lengths of wait.
  */
 
 export class DelayedKeys {

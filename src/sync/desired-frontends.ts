@@ -1,6 +1,7 @@
 /**
- * Turns objects into winning frontends: holds Services, slices and the node context, and computes only the owners (Services) that
- * changed. The cost depends on the number of dirty owners, not on the number of Services.
+ * Turns objects into winning frontends: holds Services, slices and the node context, and computes
+ * only the owners (Services) that changed. The cost depends on the number of dirty owners, not on
+ * the number of Services.
  */
 import { frontendsOf, type FrontendSettings } from '../service/contribution.ts'
 import { type Frontend, frontendComparison, type FrontendKey } from '../service/frontends.ts'
@@ -14,21 +15,17 @@ import { type Claim, type Loss, OwnedMap } from './owned-map.ts'
 import { OwnerChoices } from './owner-choices.ts'
 import { OwnerReads } from './owner-reads.ts'
 import { OwnerWork } from './owner-work.ts'
+import type { FrontendListener } from './frontend-listener.ts'
 import { isNeededFirst } from './needed-first.ts'
 import { namespaceOf, NodeRoom } from './node-room.ts'
 import { OwnedSlices, sliceKeyOf } from './owned-slices.ts'
 
-/** Receives what a flush changed. */
-export interface FrontendListener {
-  /** The frontend that owns `key` has changed; undefined when no Service claims the key any more. */
-  frontend(key: FrontendKey, frontend: Frontend | undefined): void
-  /** All current problems with this owner's frontends. */
-  problems(owner: string, problems: readonly Problem[]): void
-}
-
 const NO_KEYS: readonly FrontendKey[] = []
 
-/** Decisions about the room of the node in one call that does everything. Each may let Services grow that the one before could not judge. */
+/**
+ * Decisions about the room of the node in one call that does everything. Each may let Services grow
+ * that the one before could not judge.
+ */
 const MAX_DECISIONS = 20
 
 export class DesiredFrontends {
@@ -82,7 +79,10 @@ export class DesiredFrontends {
     for (const owner of this.#services.keys()) if ((this.#reads.of(owner) & changed) !== 0) this.#mark(owner)
   }
 
-  /** An owner becomes dirty: its next work waits for the one under way, and with the long ones if it was long the last time. */
+  /**
+   * An owner becomes dirty: its next work waits for the one under way, and with the long ones if it
+   * was long the last time.
+   */
   #mark(owner: string): void {
     if (this.#long.get(owner) !== undefined) this.#again.add(owner)
     else if (this.#slow.has(owner)) this.#long.set(owner, undefined)
@@ -90,8 +90,9 @@ export class DesiredFrontends {
   }
 
   /**
-   * Computes dirty owners until the slice is over: mostly those that became dirty last, and at times the oldest. Returns how many are left, without
-   * the one that is not done then, which `resume` continues.
+   * Computes dirty owners until the slice is over: mostly those that became dirty last, and at
+   * times the oldest. Returns how many are left, without the one that is not done then, which
+   * `resume` continues.
    */
   flush(listener: FrontendListener, nowMs = Number.POSITIVE_INFINITY): number {
     return this.#flush(() => this.#dirty.takeFromBothEnds(), listener, nowMs)
@@ -129,8 +130,9 @@ export class DesiredFrontends {
   }
 
   /**
-   * Computes everything: first the owners that the rest of the cluster needs (the API server's Service and the cluster's DNS), then all in the order
-   * in which they became dirty, then what is decided about the room of the node. Yields where the slice is over.
+   * Computes everything: first the owners that the rest of the cluster needs (the API server's
+   * Service and the cluster's DNS), then all in the order in which they became dirty, then what is
+   * decided about the room of the node. Yields where the slice is over.
    */
   *all(listener: FrontendListener): Work<void> {
     this.#isInAll = true
@@ -172,7 +174,7 @@ export class DesiredFrontends {
     for (const value of this.#slices.values()) yield { kind: 'endpointslices', key: sliceKeyOf(value), value }
   }
 
-  /** The node of each endpoint that has one, in the whole cluster: the same names many times. It follows changes while it is read. */
+  /** The node of each endpoint that has one: the same names many times. It follows changes while it is read. */
   *endpointNodes(): Generator<string, void, void> {
     for (const { endpoints } of this.#slices.values())
       for (const { nodeName } of endpoints) if (nodeName !== '') yield nodeName
@@ -182,7 +184,7 @@ export class DesiredFrontends {
     return this.#owned.get(key)
   }
 
-  /** Every frontend with its owner, in the order in which the keys were first claimed. It follows changes while it is read. */
+  /** Every frontend with its owner, in the order of the first claims. It follows changes while it is read. */
   frontends(): Iterable<readonly [FrontendKey, Claim<Frontend>]> {
     return this.#owned.winners()
   }

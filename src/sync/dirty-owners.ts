@@ -1,10 +1,14 @@
 /**
- * Which owners (Services) are dirty, and in which order they get work: in the order in which they became dirty, or from both ends
- * of it. From both ends a single change does not wait behind a burst that came before it, and newer changes never starve the oldest.
+ * Which owners (Services) are dirty, and in which order they get work: in the order in which they
+ * became dirty, or from both ends of it. From both ends a single change does not wait behind a
+ * burst that came before it, and newer changes never starve the oldest.
  */
 import { KeyQueue } from './key-queue.ts'
 
-/** Each fourth owner is the oldest and the others are the newest, because newer changes of a burst come while a single one waits. */
+/**
+ * Each fourth owner is the oldest and the others are the newest, because newer changes of a burst
+ * come while a single one waits.
+ */
 const OLDEST_TURN = 4
 
 export class DirtyOwners {

@@ -1,6 +1,7 @@
 /**
- * The recent history of single keys of a table: failed operations, and repairs. There may be very many such keys, and
- * health reads the totals after every pass, so these are counted along and cost nothing to read.
+ * The recent history of single keys of a table: failed operations, and repairs. There may be very
+ * many such keys, and health reads the totals after every pass, so these are counted along and cost
+ * nothing to read.
  */
 import { backoffMs } from '../values/backoff.ts'
 import { CodedError } from '../values/errors.ts'
@@ -74,8 +75,8 @@ export class FailedKeys {
 }
 
 /**
- * After this many repairs, each at most WINDOW_MS after the one before, another program keeps writing the key: each further repair
- * waits first. A proxy that syncs once in 30 s gets here too.
+ * After this many repairs, each at most WINDOW_MS after the one before, another program keeps
+ * writing the key: each further repair waits first. A proxy that syncs once in 30 s gets here too.
  */
 export const CONTESTED_REPAIRS = 3
 const WINDOW_MS = 60_000
@@ -89,16 +90,18 @@ interface RepairRecord {
 }
 
 /**
- * How often keys were repaired, each time within a minute of the repair before. A key that another program keeps changing is repaired more and more slowly,
- * so that two programs do not fight at full speed.
+ * How often keys were repaired, each time within a minute of the repair before. A key that another
+ * program keeps changing is repaired more and more slowly, so that two programs do not fight at
+ * full speed.
  */
 export class Repairs {
   /** In the order of their last repair, so that the oldest are forgotten first. */
   readonly #records = new Map<string, RepairRecord>()
 
   /**
-   * Asks for a repair of a key. Returns the number of its recent repairs including this one, or how long the key has to wait first,
-   * in milliseconds; the next call for the key, which the caller makes after that wait, admits it.
+   * Asks for a repair of a key. Returns the number of its recent repairs including this one, or how
+   * long the key has to wait first, in milliseconds; the next call for the key, which the caller
+   * makes after that wait, admits it.
    */
   admit(key: string, nowMs: number): { readonly times: number } | { readonly waitMs: number } {
     this.#forgetOld(nowMs)

@@ -2,7 +2,10 @@
 
 export class KeyQueue {
   readonly #keys = new Set<string>()
-  /** Where `take` continues. A new iterator would step over the places of all keys that were taken before, one by one. */
+  /**
+   * Where `take` continues. A new iterator would step over the places of all keys that were taken
+   * before, one by one.
+   */
   #cursor = this.#keys.values()
 
   get size(): number {

@@ -1,13 +1,15 @@
 /**
- * The daemon's loop: it takes changes of objects, computes dirty owners in slices, and runs one pass at a time. It writes nothing
- * before every source has listed once, because items of objects that are not listed yet would be removed.
+ * The daemon's loop: it takes changes of objects, computes dirty owners in slices, and runs one
+ * pass at a time. It writes nothing before every source has listed once, because items of objects
+ * that are not listed yet would be removed.
  * @impure
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Frontend, FrontendKey } from '../service/frontends.ts'
 import type { NodeContext } from '../service/node-context.ts'
 import type { ObjectChange } from '../service/objects.ts'
-import type { DesiredFrontends, FrontendListener } from './desired-frontends.ts'
+import type { FrontendListener } from './frontend-listener.ts'
+import type { DesiredFrontends } from './desired-frontends.ts'
 import { Pacer } from './pacer.ts'
 import type { PassOptions, PassReport } from './pass.ts'
 import type { Clock } from '../values/clock.ts'
@@ -22,8 +24,9 @@ export interface Dataplane {
   /** When the dataplane needs a pass without a request, on the loop's clock; undefined when nothing is due. */
   nextDueMs(): number | undefined
   /**
-   * Several passes over a part of the changes each cost little more than one over all of them: a later pass than the first is over what one slice
-   * has computed, so that no change waits for many others. Default false.
+   * Several passes over a part of the changes each cost little more than one over all of them: a
+   * later pass than the first is over what one slice has computed, so that no change waits for many
+   * others. Default false.
    */
   readonly takesPortions?: boolean
 }
@@ -50,7 +53,10 @@ export interface LoopListener {
   frontendChanged(key: FrontendKey, frontend: Frontend | undefined): void
   /** All present problems of this owner's frontends. */
   serviceProblems(owner: string, problems: readonly Problem[]): void
-  /** All changes so far have been computed; the pass that follows applies the last of them. Passes before it applied parts. */
+  /**
+   * All changes so far have been computed; the pass that follows applies the last of them. Passes
+   * before it applied parts.
+   */
   frontendsReady(): void
   /** A pass over the tables has ended. */
   tablesPassed(report: PassReport, durationMs: number): void
@@ -99,7 +105,10 @@ export class SyncLoop {
     if (this.#open && this.#options.desired.isDirty) this.#pacer.request()
   }
 
-  /** Every source has listed: passes may run. Without `mayRemove` they keep what nothing wants (the Node is not known yet). */
+  /**
+   * Every source has listed: passes may run. Without `mayRemove` they keep what nothing wants (the
+   * Node is not known yet).
+   */
   open(mayRemove: boolean): void {
     this.#open = true
     this.#mayRemove = mayRemove
@@ -122,8 +131,8 @@ export class SyncLoop {
   }
 
   /**
-   * One round: reads what arrives, computes for one slice, and for another one what is long, and makes a pass. What is left is for the next round,
-   * which follows at once.
+   * One round: reads what arrives, computes for one slice, and for another one what is long, and
+   * makes a pass. What is left is for the next round, which follows at once.
    */
   async #round(signal: AbortSignal): Promise<number | undefined> {
     const { dataplane, desired, now, listener } = this.#options
@@ -146,8 +155,9 @@ export class SyncLoop {
   }
 
   /**
-   * Waits until a turn of the event loop brings no change, for one slice at most: a single change behind a burst in the stream of a watch is read
-   * sooner than if a round followed each piece of the stream.
+   * Waits until a turn of the event loop brings no change, for one slice at most: a single change
+   * behind a burst in the stream of a watch is read sooner than if a round followed each piece of
+   * the stream.
    */
   async #read(): Promise<void> {
     const { budget } = this.#options.desired

@@ -1,7 +1,8 @@
 /**
- * How much of the node the Services have, and how much each may have. The measure is `src/service/costs.ts`, and `src/sync/room-division.ts`
- * decides when it does not suffice. While all have room, a change costs a few additions. A Service that may not have what it
- * wants keeps what it has until the next decision.
+ * How much of the node the Services have, and how much each may have. The measure is
+ * `src/service/costs.ts`, and `src/sync/room-division.ts` decides when it does not suffice. While
+ * all have room, a change costs a few additions. A Service that may not have what it wants keeps
+ * what it has until the next decision.
  */
 import type { Room, Shortage } from '../service/costs.ts'
 import { divideRoom, type Member, type NamespaceUse, SLACK, UNLIMITED } from './room-division.ts'
@@ -15,7 +16,10 @@ export interface NodeRoomOptions {
   readonly isNeeded: (owner: string) => boolean
 }
 
-/** After a decision none is made for this time for each Service and namespace that was looked at, so that they take a few percent of the time. */
+/**
+ * After a decision none is made for this time for each Service and namespace that was looked at, so
+ * that they take a few percent of the time.
+ */
 const REST_MS = 0.02
 
 const NONE: readonly string[] = []
@@ -92,7 +96,8 @@ export class NodeRoom implements Room {
     const slack = this.limit * SLACK
     if (this.#total + growth > this.limit + slack) return false
     if (cap !== undefined) return true
-    // What is large waits for a decision: what two Services have written and one of them must give back is much work of the kernel.
+    // What is large waits for a decision: what two Services have written and one of them must give
+    // back is much work of the kernel.
     const before = this.#before.get(owner) ?? used
     if (total - before > slack) return false
     const { toGrow, toKeep } = this.#share
@@ -148,8 +153,9 @@ export class NodeRoom implements Room {
   }
 
   /**
-   * The Services that have to be computed again, because they may have more or must have less. Costs nothing while all have room, and
-   * otherwise a walk over the namespaces, and over the Services of those that want more than their share, if something has changed.
+   * The Services that have to be computed again, because they may have more or must have less.
+   * Costs nothing while all have room, and otherwise a walk over the namespaces, and over the
+   * Services of those that want more than their share, if something has changed.
    */
   decide(nowMs: number): readonly string[] {
     if (!this.#isDue || nowMs < this.#restsUntilMs) return NONE

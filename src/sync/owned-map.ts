@@ -1,6 +1,7 @@
 /**
- * Which owner has which key: each key has its claims in a fixed order, and the first claim wins in all tables. The order (rank,
- * then age, then the owner's name) is total and depends on nothing else, or two passes would choose differently.
+ * Which owner has which key: each key has its claims in a fixed order, and the first claim wins in
+ * all tables. The order (rank, then age, then the owner's name) is total and depends on nothing
+ * else, or two passes would choose differently.
  *
  *     winners   key -> claim                one claim for each key, the common case
  *     others    key -> claim, claim, …      only keys that several owners claim
@@ -33,7 +34,10 @@ function precedes(a: Claim<unknown>, b: Claim<unknown>): boolean {
   return a.since !== b.since ? a.since < b.since : a.owner < b.owner
 }
 
-/** Keys claimed by owners; an owner has at most one claim at a key. The cost of an operation does not depend on the number of keys. */
+/**
+ * Keys claimed by owners; an owner has at most one claim at a key. The cost of an operation does
+ * not depend on the number of keys.
+ */
 export class OwnedMap<Key, Value> {
   readonly #winners = new Map<Key, Claim<Value>>()
   readonly #others = new Map<Key, WaitingClaims<Claim<Value>>>()
@@ -46,7 +50,10 @@ export class OwnedMap<Key, Value> {
     this.#same = same
   }
 
-  /** Makes a claim, in place of the owner's earlier one at this key. Returns whether the winner or its value changed. */
+  /**
+   * Makes a claim, in place of the owner's earlier one at this key. Returns whether the winner or
+   * its value changed.
+   */
   claim(key: Key, claim: Claim<Value>): boolean {
     const before = this.#winners.get(key)
     if (before?.owner === claim.owner && (!this.#others.has(key) || isAtSamePlace(before, claim))) {
@@ -85,7 +92,10 @@ export class OwnedMap<Key, Value> {
     return winner === undefined ? [] : [winner, ...(this.#others.get(key)?.inOrder() ?? [])]
   }
 
-  /** Every key with its winning claim, in the order in which the keys were first claimed. It follows changes while it is read. */
+  /**
+   * Every key with its winning claim, in the order in which the keys were first claimed. It follows
+   * changes while it is read.
+   */
   winners(): Iterable<readonly [Key, Claim<Value>]> {
     return this.#winners
   }

@@ -1,6 +1,7 @@
 /**
- * The work on one Service, in slices: its frontends are made and claimed one by one, then the claims that it no longer makes are
- * withdrawn. A Service may have thousands of frontends, and the event loop must not wait for all of them.
+ * The work on one Service, in slices: its frontends are made and claimed one by one, then the
+ * claims that it no longer makes are withdrawn. A Service may have thousands of frontends, and the
+ * event loop must not wait for all of them.
  */
 import type { Budget } from '../values/budget.ts'
 import type { Contribution, Turn } from '../service/contribution.ts'
@@ -64,7 +65,10 @@ export class OwnerWork {
     return this.#usedMs > this.#options.budget.sliceMs / 2
   }
 
-  /** Works until the slice is over, and at least a step. Calls `onChange` for every key whose winner or winning frontend has changed. */
+  /**
+   * Works until the slice is over, and at least a step. Calls `onChange` for every key whose winner
+   * or winning frontend has changed.
+   */
   run(onChange: (key: FrontendKey) => void): void {
     const { budget } = this.#options
     const { usedMs } = budget

@@ -1,6 +1,6 @@
 /**
- * Runs a task on request, one run at a time, no more often than a minimum period, and again at the time that the run returns. Any
- * number of requests during a run cause exactly one more run.
+ * Runs a task on request, one run at a time, no more often than a minimum period, and again at the
+ * time that the run returns. Any number of requests during a run cause exactly one more run.
  * @impure
  */
 import { CodedError } from '../values/errors.ts'

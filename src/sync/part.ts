@@ -1,4 +1,7 @@
-/** What passes by itself: all tables of a mode, or what a mode writes beside them. Reports, health and metrics name it. */
+/**
+ * What passes by itself: all tables of a mode, or what a mode writes beside them. Reports, health
+ * and metrics name it.
+ */
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
 
 export interface Part {

@@ -1,6 +1,6 @@
 /**
- * The keys of a table that need work: dirty ones may differ and are due, unread ones are read first, and delayed ones wait for a retry and are read
- * after it.
+ * The keys of a table that need work: dirty ones may differ and are due, unread ones are read
+ * first, and delayed ones wait for a retry and are read after it.
  */
 import { DelayedKeys } from './delayed-keys.ts'
 import { KeyQueue } from './key-queue.ts'

@@ -1,12 +1,12 @@
 /**
- * The plan of a pass as data: a row for each item that is wanted, or that is in the kernel and ours. `diff`, `doctor` and
- * `cleanup` print its commands.
+ * The plan of a pass as data: a row for each item that is wanted, or that is in the kernel and
+ * ours. `diff`, `doctor` and `cleanup` print its commands.
  */
 import type { Direction, Step, TableKind, TableName } from './table.ts'
 
 /**
- * `extra`: nothing wants the item, so it is removed. `draining`: the item is as it should be, but for parts that are removed once
- * their connections have ended.
+ * `extra`: nothing wants the item, so it is removed. `draining`: the item is as it should be, but
+ * for parts that are removed once their connections have ended.
  */
 export type RowState = 'missing' | 'extra' | 'differs' | 'present' | 'draining'
 
@@ -20,7 +20,10 @@ export interface PlanRow {
   readonly table: TableName
   readonly key: string
   readonly state: RowState
-  /** In the order of a pass, which runs all additions before the first removal; none for an item that is present or draining. */
+  /**
+   * In the order of a pass, which runs all additions before the first removal; none for an item
+   * that is present or draining.
+   */
   readonly operations: readonly PlannedOperation[]
 }
 
@@ -45,7 +48,10 @@ export function* rowsOf<Item, Op>(sync: Planned<Item, Op>): Generator<PlanRow, v
   }
 }
 
-/** The row of one key; undefined: there is no such item, or it is not ours. @param ops what makes `desired` of `live` */
+/**
+ * The row of one key; undefined: there is no such item, or it is not ours. @param ops what makes
+ * `desired` of `live`
+ */
 export function rowOf<Item, Op>(
   kind: RowKind<Item, Op>,
   key: string,
@@ -70,7 +76,10 @@ function stateOf<Item, Op>(
   return kind.isDraining?.(desired, live) === true ? 'draining' : 'present'
 }
 
-/** The commands of rows in the order of a pass: additions from the first row to the last, then removals from the last to the first. */
+/**
+ * The commands of rows in the order of a pass: additions from the first row to the last, then
+ * removals from the last to the first.
+ */
 export function commandsOf(rows: readonly PlanRow[]): string[] {
   const commands = (direction: Direction, of: readonly PlanRow[]): string[] =>
     of.flatMap(({ operations }) => operations.flatMap((op) => (op.direction === direction ? op.command : [])))

@@ -1,6 +1,6 @@
 /**
- * A table joined to the loop: each slice of its due keys is planned and applied together. Removals that are planned run at the end of the pass, and
- * failed keys are tried again after all others.
+ * A table joined to the loop: each slice of its due keys is planned and applied together. Removals
+ * that are planned run at the end of the pass, and failed keys are tried again after all others.
  * @impure
  */
 import { CarefulRead } from './careful-read.ts'
@@ -12,8 +12,9 @@ import type { TableSync } from './table-sync.ts'
 import type { Direction, Step, TableCounts, TableName } from './table.ts'
 
 /**
- * Failed keys are retried after all others, this many at a time. After that many repeated failures the retries pause for at least
- * RETRY_PAUSE_MS: a kernel that refuses everything must not delay other changes.
+ * Failed keys are retried after all others, this many at a time. After that many repeated failures
+ * the retries pause for at least RETRY_PAUSE_MS: a kernel that refuses everything must not delay
+ * other changes.
  */
 const RETRY_KEYS = 16
 const RETRY_PAUSE_MS = 250
@@ -23,11 +24,14 @@ export interface Reconciled {
   readonly name: TableName
   readonly counts: TableCounts
   /**
-   * Reads what is unknown. Resolves to the reason when the table cannot be read: its keys then wait, and it is read again after a
-   * delay. Rejects when aborted.
+   * Reads what is unknown. Resolves to the reason when the table cannot be read: its keys then
+   * wait, and it is read again after a delay. Rejects when aborted.
    */
   read(pass: Pass): Promise<Error | undefined>
-  /** Plans a slice of the due keys and runs its additions; removals are left for `remove`. Resolves to false when nothing was due. */
+  /**
+   * Plans a slice of the due keys and runs its additions; removals are left for `remove`. Resolves
+   * to false when nothing was due.
+   */
   add(pass: Pass): Promise<boolean>
   /** Runs the removals that `add` has planned. */
   remove(pass: Pass): Promise<void>
@@ -40,8 +44,8 @@ export interface Reconciled {
 
 export interface ReconciledOptions {
   /**
-   * Additions and removals that are due are one call of `apply`: for a table that makes all its changes at once and in an order of
-   * its choice.
+   * Additions and removals that are due are one call of `apply`: for a table that makes all its
+   * changes at once and in an order of its choice.
    */
   readonly atOnce?: boolean
 }
@@ -130,7 +134,10 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
     }
   }
 
-  /** Plans one key: its additions go to `additions`, its removals are left to `remove`. Returns the number of operations. */
+  /**
+   * Plans one key: its additions go to `additions`, its removals are left to `remove`. Returns the
+   * number of operations.
+   */
   function planKey(key: string, pass: Pass, additions: Step<Item, Op>[]): number {
     removals.delete(key)
     if (sync.mustWait(key)) return 0

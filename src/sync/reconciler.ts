@@ -1,6 +1,7 @@
 /**
- * The loop that every command runs: read what is unknown, diff, apply in a safe order, update the mirror. Tables are listed in
- * creation order (device, virtual servers, addresses). Removals run in the reverse order, after all additions and changes.
+ * The loop that every command runs: read what is unknown, diff, apply in a safe order, update the
+ * mirror. Tables are listed in creation order (device, virtual servers, addresses). Removals run in
+ * the reverse order, after all additions and changes.
  * @impure
  */
 import { Pass, type PassOptions, type PassReport } from './pass.ts'
@@ -14,8 +15,8 @@ export interface PlanOptions extends Pick<PassOptions, 'signal' | 'now'> {
 }
 
 /**
- * A table; or several tables that are written together, a slice of each in turn, so that what is first in all of them is written
- * first; or a function to call at this point of each pass.
+ * A table; or several tables that are written together, a slice of each in turn, so that what is
+ * first in all of them is written first; or a function to call at this point of each pass.
  */
 export type Stage = Reconciled | readonly Reconciled[] | (() => void)
 
@@ -53,8 +54,8 @@ export class Reconciler {
   }
 
   /**
-   * What a pass that may remove would find and do, table by table; nothing changes. Rejects when a table cannot be read, unless
-   * `onUnreadable` takes note of it.
+   * What a pass that may remove would find and do, table by table; nothing changes. Rejects when a
+   * table cannot be read, unless `onUnreadable` takes note of it.
    */
   async plan(options: PlanOptions): Promise<PlanRow[]> {
     const pass = new Pass({ ...options, mayRemove: true })

@@ -1,13 +1,15 @@
 /**
- * Divides the room of a node, which is counted in real servers, when the Services want more than there is. Each namespace may have the same
- * share: one that wants less has all that it wants, and the others share what it leaves. Within a namespace the oldest Services come
- * first, and of a Service its first frontends. So no namespace loses anything within its share because another one grows.
+ * Divides the room of a node, which is counted in real servers, when the Services want more than
+ * there is. Each namespace may have the same share: one that wants less has all that it wants, and
+ * the others share what it leaves. Within a namespace the oldest Services come first, and of a
+ * Service its first frontends. So no namespace loses anything within its share because another one
+ * grows.
  */
 import type { Shortage } from '../service/costs.ts'
 
 /**
- * The part of the room that stays free when Services grow, and that is used up before one has to give up anything. Without it Services would
- * take turns with each small change.
+ * The part of the room that stays free when Services grow, and that is used up before one has to
+ * give up anything. Without it Services would take turns with each small change.
  */
 export const SLACK = 1 / 32
 

@@ -1,22 +1,14 @@
 /**
- * The state of one kernel table: the desired items, the mirror of the live ones, and the keys that need work. Only the reconciler
- * calls read, plan and settle. The mirror holds only what was read plus what was applied with success. Any doubt (a failure, a
- * foreign change, an overrun) makes the key unknown, and the kernel is read again before anything is decided about it.
+ * The state of one kernel table: the desired items, the mirror of the live ones, and the keys that
+ * need work. Only the reconciler calls read, plan and settle. The mirror holds only what was read
+ * plus what was applied with success. Any doubt (a failure, a foreign change, an overrun) makes the
+ * key unknown, and the kernel is read again before anything is decided about it.
  * @impure
  */
 import { FailedKeys, Repairs } from './key-history.ts'
 import { PendingKeys } from './pending-keys.ts'
 import { allDone, noCounts, stepAll } from './table.ts'
-import type { Failure, Outcomes, Repair, Step, TableIo } from './table.ts'
-
-export interface TableSyncOptions<Item> {
-  /** Called for every key that was written or found to need nothing; other state may depend on the key. */
-  readonly onExamined?: (key: string) => void
-  /** Whether a missing item may be added now; if not, the key waits for `release`. */
-  readonly mayAdd?: (key: string, item: Item) => boolean
-  /** Whether an item that nothing wants may be removed now; if not, the key waits for `touch`. */
-  readonly mayRemove?: (key: string) => boolean
-}
+import type { Failure, Outcomes, Repair, Step, TableIo, TableSyncOptions } from './table.ts'
 
 export class TableSync<Item, Op> {
   readonly kind: TableIo<Item, Op>['kind']
@@ -62,7 +54,7 @@ export class TableSync<Item, Op> {
     return this.#desired.get(key)
   }
 
-  /** The mirror's item: what the kernel had at the last read or write. The desired item itself once a pass found them equal. */
+  /** What the kernel had at the last read or write; the desired item itself once a pass found them equal. */
   live(key: string): Item | undefined {
     return this.#live.get(key)
   }
@@ -88,7 +80,7 @@ export class TableSync<Item, Op> {
     return this.#desired.keys()
   }
 
-  /** Another program may have changed these keys: the next pass reads them again, and a difference counts as a repair. */
+  /** Another program may have changed these keys: they are read again, and a difference counts as a repair. */
   doubt(keys: Iterable<string> | 'all'): void {
     if (keys === 'all') {
       for (const key of this.#live.keys()) this.#suspected.add(key)
@@ -117,7 +109,7 @@ export class TableSync<Item, Op> {
     this.#postponedRemovals.clear()
   }
 
-  /** Marks a key as dirty because something outside the table changed (a drain became idle). A failed key is retried at once. */
+  /** Marks a key as dirty because something outside the table changed. A failed key is retried at once. */
   touch(key: string): void {
     if (!this.#failed.has(key) || !this.#pending.retry(key)) this.#pending.mark(key)
   }
@@ -133,8 +125,8 @@ export class TableSync<Item, Op> {
   }
 
   /**
-   * Reads what is unknown. What is doubted meanwhile stays unknown, because the kernel may have listed it before. Rejects when the kernel
-   * cannot be read; then nothing changes here.
+   * Reads what is unknown. What is doubted meanwhile stays unknown, because the kernel may have
+   * listed it before. Rejects when the kernel cannot be read; then nothing changes here.
    */
   async read(signal: AbortSignal): Promise<void> {
     const isAll = this.#allUnread
@@ -195,7 +187,10 @@ export class TableSync<Item, Op> {
     return new Set([...this.#pending.dirty(), ...this.#desired.keys(), ...this.#live.keys()])
   }
 
-  /** Whether a step may run now. A step on a suspected key is a repair, and a key that needs repairs too often waits longer each time. */
+  /**
+   * Whether a step may run now. A step on a suspected key is a repair, and a key that needs repairs
+   * too often waits longer each time.
+   */
   admit({ key, ops }: Step<Item, Op>, nowMs: number): { readonly now: boolean; readonly repair?: Repair } {
     if (!this.#suspected.has(key)) return { now: true }
     const admitted = this.#repairs.admit(key, nowMs)
@@ -215,8 +210,9 @@ export class TableSync<Item, Op> {
   }
 
   /**
-   * Applies the outcomes of a step's operations, which begin at index `from`, to the mirror. Returns the failures; after a failure
-   * the key is read again before anything more is decided about it.
+   * Applies the outcomes of a step's operations, which begin at index `from`, to the mirror.
+   * Returns the failures; after a failure the key is read again before anything more is decided
+   * about it.
    */
   settle(step: Step<Item, Op>, outcomes: Outcomes, from: number, nowMs: number): readonly Failure[] {
     const { key, ops, result } = step
@@ -283,8 +279,9 @@ export class TableSync<Item, Op> {
   }
 
   /**
-   * Whether removals that were planned earlier in the pass may still run: the key is still wanted as planned, it is not suspected,
-   * and if an operation of the key failed, the rest works without what they remove.
+   * Whether removals that were planned earlier in the pass may still run: the key is still wanted
+   * as planned, it is not suspected, and if an operation of the key failed, the rest works without
+   * what they remove.
    */
   mayRemove({ key, ops, desired }: Step<Item, Op>): boolean {
     if (this.#allUnread || this.#suspected.has(key) || this.#desired.get(key) !== desired) return false

@@ -1,7 +1,8 @@
 /**
- * The contract of every kernel table, and the values that the loop makes around it. A table is a kind, which is pure, and an io: the
- * kernel, or a map in tests. `step` must agree with the kernel and with `diff`: stepping through diff(b, a) from a gives b, up to
- * draining; a test holds every kind to it.
+ * The contract of every kernel table, and the values that the loop makes around it. A table is a
+ * kind, which is pure, and an io: the kernel, or a map in tests. `step` must agree with the kernel
+ * and with `diff`: stepping through diff(b, a) from a gives b, up to draining; a test holds every
+ * kind to it.
  */
 
 /** `virtual-servers`, `chains-IPv4`: names a table in rows, metrics and lines of the log. */
@@ -25,8 +26,9 @@ export interface TableKind<Item, Op> {
   stepAll?(live: Item | undefined, ops: readonly Op[]): Item | undefined
   direction(op: Op): Direction
   /**
-   * Whether these removals of one key may run although another operation of that key failed: the rest of `live` works without what
-   * they remove. A kind without this function never allows it, because the failed operation may have been the replacement.
+   * Whether these removals of one key may run although another operation of that key failed: the
+   * rest of `live` works without what they remove. A kind without this function never allows it,
+   * because the failed operation may have been the replacement.
    */
   canSpare?(live: Item | undefined, removals: readonly Op[]): boolean
   /** Whether parts of `live` stay only until their connections end. Absent: never. */
@@ -41,8 +43,8 @@ export interface TableIo<Item, Op> {
   /** Live items of these keys, without keys that have none, or all of them. Rejects when the kernel cannot be read. */
   list(keys: readonly string[] | 'all', signal: AbortSignal): Promise<Map<string, Item>>
   /**
-   * Runs the operations in order. Resolves to one outcome for each: undefined for success, else the reason. Rejects only when
-   * aborted.
+   * Runs the operations in order. Resolves to one outcome for each: undefined for success, else the
+   * reason. Rejects only when aborted.
    */
   apply(ops: readonly Op[], signal: AbortSignal): Promise<readonly (Error | undefined)[]>
   /** Whether a pass may remove this live item that nothing wants. Absent: all that is listed is ours. */
@@ -89,8 +91,8 @@ export interface Failure {
 }
 
 /**
- * A key that another program had changed and that was set right. `times` counts the repairs up to this one, each at most a minute
- * after the one before.
+ * A key that another program had changed and that was set right. `times` counts the repairs up to
+ * this one, each at most a minute after the one before.
  */
 export interface Repair {
   readonly key: string
@@ -115,4 +117,14 @@ export interface TableCounts {
 
 export function noCounts(): TableCounts {
   return { added: 0, removed: 0, addFailed: 0, removeFailed: 0, repaired: 0, contested: 0, unreadable: 0 }
+}
+
+/** What else decides about the keys of a TableSync. */
+export interface TableSyncOptions<Item> {
+  /** Called for every key that was written or found to need nothing; other state may depend on the key. */
+  readonly onExamined?: (key: string) => void
+  /** Whether a missing item may be added now; if not, the key waits for `release`. */
+  readonly mayAdd?: (key: string, item: Item) => boolean
+  /** Whether an item that nothing wants may be removed now; if not, the key waits for `touch`. */
+  readonly mayRemove?: (key: string) => boolean
 }

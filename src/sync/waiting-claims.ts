@@ -1,7 +1,8 @@
 /**
- * The claims at one key that have lost, by owner, with the one that would follow at hand. A heap, because thousands of Services may claim
- * one address and port: each change takes time by the logarithm of their number. A claim that was taken back stays in the heap until
- * it comes to the top, or until most of the heap is such claims.
+ * The claims at one key that have lost, by owner, with the one that would follow at hand. A heap,
+ * because thousands of Services may claim one address and port: each change takes time by the
+ * logarithm of their number. A claim that was taken back stays in the heap until it comes to the
+ * top, or until most of the heap is such claims.
  */
 /** A heap of fewer claims is not worth being rebuilt. */
 const SMALL = 16

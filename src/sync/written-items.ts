@@ -1,8 +1,14 @@
-/** How much the kernel has to write when a frontend changes: it takes longer than to find out what changes, and nobody else is written meanwhile. */
+/**
+ * How much the kernel has to write when a frontend changes: it takes longer than to find out what
+ * changes, and nobody else is written meanwhile.
+ */
 import { compareEndpoints, type Endpoint } from '../service/endpoints.ts'
 import type { Frontend } from '../service/frontends.ts'
 
-/** The items that the kernel gets, changes or loses: a virtual server, its real servers, and an entry for each source range. */
+/**
+ * The items that the kernel gets, changes or loses: a virtual server, its real servers, and an
+ * entry for each source range.
+ */
 export function writtenItems(before: Frontend | undefined, after: Frontend | undefined): number {
   if (before === undefined || after === undefined) return itemsOf(before) + itemsOf(after)
   const [was, is] = [before.servicePort, after.servicePort]

@@ -1,7 +1,7 @@
 /**
- * Who may import whom, and what pure files may not do: the layers of ARCHITECTURE.md as data. A new folder or package needs a
- * line here. Paths are those of the repository with `/`; a folder means everything below it, `folder/*` for the files
- * that lie in it directly.
+ * Who may import whom, and what pure files may not do: the layers of ARCHITECTURE.md as data. A new
+ * folder or package needs a line here. Paths are those of the repository with `/`; a folder means
+ * everything below it, `folder/*` for the files that lie in it directly.
  */
 
 const PARTS = ['src/conntrack', 'src/events', 'src/ipset', 'src/iptables', 'src/ipvs', 'src/nftables', 'src/watch']
@@ -36,8 +36,8 @@ const COMMANDS = [
 ]
 
 /**
- * For each folder (or file) the folders its files may import from, beside itself. The longest matching name counts. A folder
- * inside it that has a line is another room, and has to be listed.
+ * For each folder (or file) the folders its files may import from, beside itself. The longest
+ * matching name counts. A folder inside it that has a line is another room, and has to be listed.
  */
 export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'src/values': [],
@@ -136,8 +136,8 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   ],
   // The daemon composed.
   'src/daemon': [...SHARED_BY_MODES, 'src/inspect', 'src/modes', 'src/traffic'],
-  // Reads a node as facts, and what is wrong from the facts alone. It begins with what the daemon says, as `status` does, and predicts
-  // a few packets, as `explain` does.
+  // Reads a node as facts, and what is wrong from the facts alone. It begins with what the daemon
+  // says, as `status` does, and predicts a few packets, as `explain` does.
   'src/doctor': [
     'native',
     'src/config/types.ts',
@@ -175,8 +175,8 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
 export const ENTRIES = { daemon: 'src/start/main.ts', tools: 'src/cli/main.ts' } as const
 
 /**
- * What only commands need. The daemon imports nothing of it but types, so it never loads it: the process that runs as root on every node holds
- * what it needs.
+ * What only commands need. The daemon imports nothing of it but types, so it never loads it: the
+ * process that runs as root on every node holds what it needs.
  */
 export const TOOLS: readonly string[] = [
   'src/cli',
@@ -197,12 +197,15 @@ export const TOOLS: readonly string[] = [
 /** Lines of the files that the daemon may load, at its start or when it is asked. */
 export const MAX_DAEMON_LINES = 47_500
 
-/** The program, its tools and the tests. Each imports from itself and from what precedes it, so that imports go one way. */
+/**
+ * The program, its tools and the tests. Each imports from itself and from what precedes it, so that
+ * imports go one way.
+ */
 export const DIRECTION: readonly (readonly string[])[] = [['native', 'src'], ['dev'], ['test']]
 
 /**
- * Packages and powerful parts of Node, and the only places that may import them. A package that is not listed may not be
- * imported.
+ * Packages and powerful parts of Node, and the only places that may import them. A package that is
+ * not listed may not be imported.
  */
 export const PACKAGE_USERS: Readonly<Record<string, readonly string[]>> = {
   '@kubernetes/client-node': ['src/watch/api/kube-config-load.ts'],
@@ -219,8 +222,9 @@ export const PACKAGE_USERS: Readonly<Record<string, readonly string[]>> = {
 }
 
 /**
- * Pure files only compute: the same input gives the same output, at any time, on any machine. Every file is pure unless its first
- * comment ends with `@impure`, so a new file is pure until it says otherwise. In these rooms no file may say so.
+ * Pure files only compute: the same input gives the same output, at any time, on any machine. Every
+ * file is pure unless its first comment ends with `@impure`, so a new file is pure until it says
+ * otherwise. In these rooms no file may say so.
  */
 export const PURE_ROOMS: readonly string[] = [
   'src/doctor/checks',
@@ -262,7 +266,7 @@ export const FORBIDDEN: Readonly<Record<string, RegExp>> = {
 }
 
 /** Lines of the longest file. */
-export const MAX_LINES = 400
+export const MAX_LINES = 300
 
 /** A way to print, where it is looked for, and the only files that may use it. */
 export interface Printer {
@@ -273,8 +277,9 @@ export interface Printer {
 }
 
 /**
- * Text reaches a terminal in few places, and there everything is escaped that a terminal would interpret: names of objects, rules and
- * interfaces may contain anything. The log quotes its values (src/serve/log-line.ts).
+ * Text reaches a terminal in few places, and there everything is escaped that a terminal would
+ * interpret: names of objects, rules and interfaces may contain anything. The log quotes its values
+ * (src/serve/log-line.ts).
  */
 export const PRINTERS: readonly Printer[] = [
   {
@@ -308,8 +313,9 @@ export const PRINTERS: readonly Printer[] = [
 ]
 
 /**
- * Synchronous calls about files, in the rooms that read files which an operator names: those may be on a network file system, and one that hangs
- * must not stop the event loop. Each place has its reason.
+ * Synchronous calls about files, in the rooms that read files which an operator names: those may be
+ * on a network file system, and one that hangs must not stop the event loop. Each place has its
+ * reason.
  */
 export const SYNCHRONOUS = {
   pattern:
