@@ -99,7 +99,7 @@ describe('nftEvents on a real kernel', needs('iptables-nft'), () => {
         for (const [key, item] of items)
           if (!/KUBE-(IPVS-FILTER|NODE-PORT)$/.test(key))
             sync.want(key, item.kind === 'chain' && key.endsWith('SERVICES') ? { ...item, rules: [] } : item)
-        return new Reconciler([reconciled(sync)])
+        return new Reconciler([reconciled(sync, { atOnce: true })])
       }
       const pass = async () => {
         for (const family of ['IPv4', 'IPv6'] as const) {

@@ -86,7 +86,8 @@ class Bench {
     this.programs = programsOf(mode)
     this.family = family
     this.sync = new TableSync(new IptablesTable(family, this.programs, IPVS_LAYOUT))
-    this.#reconciler = new Reconciler([reconciled(this.sync)])
+    // As the loops of rules do.
+    this.#reconciler = new Reconciler([reconciled(this.sync, { atOnce: true })])
   }
 
   want(change: Partial<RuleInput> = {}): void {

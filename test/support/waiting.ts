@@ -9,7 +9,14 @@ import { AsyncLocalStorage } from 'node:async_hooks'
 interface Known {
   readonly fingerprint: string
   readonly text: string
+  readonly atMs: number
 }
+
+/**
+ * What is known is read again after this time. A change between the fingerprint and the program
+ * that is undone later leaves the fingerprint of the beginning and a text that is wrong.
+ */
+const KNOWN_MS = 1000
 
 const waits = new AsyncLocalStorage<Wait>()
 
@@ -45,12 +52,13 @@ export class Wait {
     // Before the program, so that a change in between shows at the next look.
     const fingerprint = fingerprintOf()
     const known = this.#known.get(name)
-    if (this.#usesKnown && known?.fingerprint === fingerprint) {
+    const atMs = performance.now()
+    if (this.#usesKnown && known?.fingerprint === fingerprint && atMs - known.atMs < KNOWN_MS) {
       this.#hasUsedKnown = true
       return known.text
     }
     const text = program()
-    this.#known.set(name, { fingerprint, text })
+    this.#known.set(name, { fingerprint, text, atMs })
     return text
   }
 }
