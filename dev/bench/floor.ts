@@ -1,7 +1,7 @@
 /**
- * The C programs of the bench: `calibrate.c`, and the floor, which writes the same tables and shows
+ * The C program of the bench: the floor, which writes the same tables and shows
  * how long the kernel alone takes: `floor.c`, or the source that KUBE_IPVS_FLOOR names. Without a
- * compiler the bench runs without them and says so.
+ * compiler the bench runs without it and says so.
  */
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'

@@ -13,8 +13,7 @@ export interface VmoduleItem {
 }
 
 /**
- * What the program holds for each kind. A kind also decides how a file and a flag are read, and the
- * Go type in errors.
+ * What the program holds for each kind. A kind also decides how a file and a flag are read.
  */
 export interface KindValues {
   text: string
@@ -117,7 +116,7 @@ export interface FieldNotes {
   readonly defaultText?: string
   readonly unit?: string
   readonly rule?: Rule
-  /** The rule in words, where a function of validate.ts or logging.ts checks it. */
+  /** The rule in words, where a function of validate.ts checks it. */
   readonly ruleText?: string
   /** The only values; other words are refused by validate.ts. */
   readonly words?: readonly string[]

@@ -1,11 +1,11 @@
 /**
  * The table of configuration fields, the only place where a field is described. A row has its kind,
  * its default, what a changed value means to a running proxy in ipvs and in iptables mode, its text
- * for the reference and `--help`, its rule, its flag, and what Go calls it. The paths are those of
+ * for the reference and `--help`, its rule and its flag. The paths are those of
  * KubeProxyConfiguration v1alpha1; `kubeIPVS` is ours (`own-fields.ts`).
  *
- * Derived from it: the types (`types.ts`), the reading of files with Go's error texts
- * (`schema.ts`), defaults and flags (`complete.ts`, `cli/field-flags.ts`, `cli/help.ts`), reload
+ * Derived from it: the types (`types.ts`), the reading of files (`schema.ts`), defaults and flags
+ * (`complete.ts`, `start/field-flags.ts`, `cli/help.ts`), reload
  * and "without effect" (`changes.ts`), writing (`write.ts`), rules of single values
  * (`validate.ts`), and docs/configuration.md (`dev/configuration-reference.ts`). A field that is
  * live also needs a line in `daemon/live-settings.ts`, or that file does not compile. kube-proxy's

@@ -35,7 +35,7 @@ export type Need =
   | `kernel-without:${string}`
   /** a module that is not loaded and can be, `loadable:arp_tables` */
   | `loadable:${string}`
-  /** the root file system of the image, see `imageRoot` of test/support/image.ts */
+  /** the root file system of the image, see `dev/test.ts` */
   | 'image'
   /** a program in PATH, `program:gcc` */
   | `program:${string}`
