@@ -4,7 +4,6 @@
  * changes nothing.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { OpenedViews } from '../daemon/commands.ts'
 import { type DaemonClient, isUnknown } from '../inspect/daemon-client.ts'
 import { type Names, servicePortAt } from '../inspect/names.ts'
 import type { DaemonView } from '../inspect/view.ts'
@@ -54,7 +53,7 @@ export async function readStatus(
     proxy: { address: metricsBindAddress, answers: running !== undefined },
     version: VERSION,
     ...state,
-    ipvs: named ?? (state.ipvs === null ? null : await withNames(state.ipvs, flags, settings, warn)),
+    ipvs: named ?? (state.ipvs === null ? null : await withNames(state.ipvs, flags, settings, signal, warn)),
     socket: client.socket,
     daemon,
     daemonUnknown,
@@ -158,29 +157,22 @@ async function withNames(
   ipvs: NonNullable<KernelState['ipvs']>,
   flags: FlagValues,
   settings: Settings,
+  signal: AbortSignal,
   warn: (text: string) => void,
 ): Promise<IpvsStatus> {
   const source = namedSource(flags, settings)
   if (source === undefined || ipvs.virtualServers.length === 0) return ipvs
-  const unreadable = (reason: string): IpvsStatus => {
-    warn(`no names of Services: ${source} cannot be read: ${reason}`)
-    return ipvs
-  }
-  let views: OpenedViews | undefined
   try {
-    const { openViews } = await import('../daemon/commands.ts')
-    views = await openViews(settings, silentLog, LIST_MS)
-    const names = await views.client.names()
-    if (isUnknown(names)) return unreadable(names.reason)
+    const { frontendNames } = await import('../daemon/frontend-names.ts')
+    const names = await frontendNames({ ...settings, deadlineMs: LIST_MS, log: silentLog, signal })
     const virtualServers = ipvs.virtualServers.map((virtual) => ({
       ...virtual,
-      service: servicePortAt(names, virtual.key),
+      service: names.get(virtual.key) ?? null,
     }))
     return { ...ipvs, namesFrom: source, virtualServers }
   } catch (error) {
     if (!(error instanceof CodedError)) throw error
-    return unreadable(error.message)
-  } finally {
-    await views?.close()
+    warn(`no names of Services: ${source} cannot be read: ${error.message}`)
+    return ipvs
   }
 }

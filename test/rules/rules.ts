@@ -181,6 +181,7 @@ export const ENTRIES = { daemon: 'src/start/main.ts', tools: 'src/cli/main.ts' }
 export const TOOLS: readonly string[] = [
   'src/cli',
   'src/daemon/commands.ts',
+  'src/daemon/frontend-names.ts',
   'src/doctor',
   'src/explain',
   'src/inspect/daemon-client.ts',
