@@ -37,7 +37,8 @@ export class WantedEntries {
   set(key: FrontendKey, entries: readonly SetEntry[], shared = NO_ENTRIES): readonly EntryChange[] {
     const before = this.#contributions.get(key) ?? NO_ENTRIES
     const sharedBefore = this.#shared.get(key) ?? NO_ENTRIES
-    if (sharedBefore === shared && sameEntries(before, entries)) return NO_CHANGES
+    const isSharedAlike = sharedBefore === shared || sharedBefore.length + shared.length === 0
+    if (isSharedAlike && sameEntries(before, entries)) return NO_CHANGES
     if (entries.length === 0) this.#contributions.delete(key)
     else this.#contributions.set(key, entries)
     if (shared.length === 0) this.#shared.delete(key)
