@@ -3,7 +3,7 @@
  * YAML 1.1 scalars, keys in alphabetical order; a text that begins with `{` is parsed as JSON only.
  * If a key is repeated, the last one counts. Only the first document of a file is read.
  */
-import { quote } from '../values/quote.ts'
+import { printable, quote } from '../values/quote.ts'
 import {
   type Document,
   isAlias,
@@ -84,7 +84,8 @@ function jsonErrorOf(text: string): string | undefined {
     JSON.parse(text)
     return undefined
   } catch (cause) {
-    return `json: ${errorText(cause)}`
+    // V8 quotes the text with its line breaks.
+    return `json: ${printable(errorText(cause))}`
   }
 }
 

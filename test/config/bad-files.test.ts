@@ -69,6 +69,7 @@ test('loadConfiguration refuses broken JSON', () => {
     '{"a":"\t"}',
     '{a: 1}',
     '{"a":1,}',
+    '{"mode": \n x}',
   ]
   for (const text of rows) assert.match(errorOf(text), /^json: [^\n]{10,200}$/, text)
 })
