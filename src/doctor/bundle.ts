@@ -50,19 +50,26 @@ export async function readBundle(path: string): Promise<NodeFacts> {
     })
   }
   try {
-    const facts = FACTS(json, '')
-    if (facts.format > FACTS_FORMAT)
+    // First, because a newer bundle may have another shape.
+    const format = formatOf(json)
+    if (format > FACTS_FORMAT)
       throw new CodedError(
         'bundle-invalid',
-        `the format is ${facts.format}, and this program reads ${FACTS_FORMAT}: use the kube-ipvs that made it, or a newer one`,
+        `the format is ${format}, and this program reads ${FACTS_FORMAT}: use the kube-ipvs that made it, or a newer one`,
       )
-    return facts
+    return FACTS(json, '')
   } catch (cause) {
     if (!(cause instanceof CodedError)) throw cause
     const isWhole = cause instanceof ShapeError && cause.path === ''
     const message = isWhole ? `the bundle ${cause.reason}` : cause.message
     throw new CodedError('bundle-invalid', `--from ${path}: ${message}`, { cause })
   }
+}
+
+/** 0: it says none. */
+function formatOf(json: unknown): number {
+  const format = typeof json === 'object' && json !== null && 'format' in json ? json.format : 0
+  return typeof format === 'number' ? format : 0
 }
 
 async function readBundleText(path: string): Promise<string> {

@@ -88,6 +88,7 @@ describe('a bundle', () => {
         /settings\."\\x1b\[2J" is not a number/,
       ],
       [json((facts) => (facts['format'] = 2)), 'bundle-invalid', /the format is 2/],
+      ['{"format":2,"of":"another shape"}', 'bundle-invalid', /the format is 2/],
       [json((facts) => (facts['unmanagedDevices'] = Array(51).fill(''))), 'bundle-invalid', /has more than 50 items/],
       [Buffer.alloc(9 << 20), 'bundle-unreadable', /larger than 8 MiB/],
       [gzipSync(Buffer.alloc(40 << 20)), 'bundle-unreadable', /larger than/],
