@@ -129,7 +129,7 @@ function isPort(port: ServicePortView, { namespace, name }: ServiceView, wanted:
 function explainPort(
   port: ServicePortView,
   frontends: readonly FrontendView[],
-  { namespace, name, wanted: all }: ServiceView,
+  { namespace, name, wanted: all, omittedRows }: ServiceView,
   { node }: Pick<DaemonView, 'node'>,
   live: Live,
 ): ExplainedPort {
@@ -144,6 +144,7 @@ function explainPort(
     live,
     [port],
     won.map(({ key, roles }) => ({ key, isNodePort: roles.includes('NodePort') })),
+    omittedRows === 0,
   )
   return {
     ...port,

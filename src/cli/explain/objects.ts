@@ -19,18 +19,25 @@ import type { ExplainedObject, ExplainedRealServer, ObjectState } from './object
 import { chainMeans, compareRule, extraRules, type PortOfChains } from './rule-objects.ts'
 import { absenceMeans, excessMeans } from './role-words.ts'
 
-/** @param ports the ports of the Service whose rows these are @param frontends those that it has won */
+/**
+ * @param ports the ports of the Service whose rows these are
+ * @param frontends those that it has won
+ * @param isWhole false: rows were left out, so what is in no row may be wanted all the same
+ */
 export function compareObjects(
   wanted: readonly Wanted[],
   live: Live,
   ports: readonly PortOfChains[],
   frontends: readonly { readonly key: FrontendKey; readonly isNodePort: boolean }[],
+  isWhole: boolean,
 ): readonly ExplainedObject[] {
+  const compared = wanted.map((one) => compareOne(one, live))
+  if (!isWhole) return compared
   // In iptables mode nothing is wanted of the sets, and what is in them has no effect.
   const usesSets = wanted.some(({ table }) => table === 'virtual-servers')
   const own = new Set(wanted.flatMap(({ table, key }) => (table === 'set-entries' ? [key] : [])))
   return [
-    ...wanted.map((one) => compareOne(one, live)),
+    ...compared,
     ...(usesSets ? frontends.flatMap((frontend) => extraEntries(frontend, own, live)) : []),
     ...wanted.flatMap((one) => extraAddresses(one, live)),
     ...ports.flatMap((port) => {
