@@ -59,7 +59,7 @@ async function auditRealServers(options: AuditOptions, budget: Budget): Promise<
   for (const key of Array.from(mirror.liveKeys())) {
     const live = mirror.live(key)
     if (live === undefined) continue
-    const servers = sortedRealServers(await ipvs.listDestinations(live, { signal }))
+    const servers = sortedRealServers(await ipvs.listDestinations(live, { signal, budget }))
     // The mirror may have changed during the list: only its current state counts.
     const now = mirror.live(key)?.realServers ?? []
     if (!sameRealServers(servers, now)) doubtful.push(key)
