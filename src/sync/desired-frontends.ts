@@ -158,9 +158,9 @@ export class DesiredFrontends {
     return this.#dirty.size + this.#long.size > 0
   }
 
-  /** Whether `resume` has work. */
-  get isLong(): boolean {
-    return this.#long.size > 0
+  /** How many owners have work that `resume` continues. */
+  get longCount(): number {
+    return this.#long.size
   }
 
   /** The slice of this key (`namespace/name`) as last applied. */
@@ -268,13 +268,13 @@ export class DesiredFrontends {
 
   #run(work: OwnerWork, listener: FrontendListener): void {
     const { owner } = work
+    // Until it is done, which fields it will read is not known; and a listener may throw.
+    this.#reads.set(owner, READS_ALL)
+    this.#long.set(owner, work)
     work.run((key) => listener.frontend(key, this.#owned.get(key)))
-    if (work.isDone) this.#settle(work, listener)
-    else {
-      // Which fields it will read is not known yet.
-      this.#reads.set(owner, READS_ALL)
-      this.#long.set(owner, work)
-    }
+    if (!work.isDone) return
+    this.#long.delete(owner)
+    this.#settle(work, listener)
   }
 
   #settle({ owner, contribution, claims, isLong }: OwnerWork, listener: FrontendListener): void {

@@ -185,7 +185,10 @@ export class SyncLoop {
       await budget.turn()
       left = desired.flush(this.#frontends, nowMs)
     }
-    if (desired.isLong) {
+    // A dataplane that writes everything at once gets what the end of a slice has cut: a slice for
+    // each. Otherwise each of them would cost it a pass.
+    const slices = dataplane.takesPortions === true ? 1 : desired.longCount
+    for (let slice = 0; slice < slices && desired.longCount > 0; slice++) {
       await budget.turn()
       desired.resume(this.#frontends, nowMs)
     }

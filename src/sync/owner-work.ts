@@ -23,6 +23,9 @@ interface OwnerWorkOptions {
   readonly owned: OwnedMap<FrontendKey, Frontend>
 }
 
+/** Of work that took more slices than this the next one waits with the long ones. */
+const LONG_SLICES = 4
+
 export class OwnerWork {
   readonly #options: OwnerWorkOptions
   readonly #frontends: Generator<Frontend | undefined, Contribution, void> | undefined
@@ -60,9 +63,12 @@ export class OwnerWork {
     return this.#isMade && this.#checkedCount >= this.#options.claimed.length
   }
 
-  /** Whether it has taken more than half of a slice so far. */
+  /**
+   * Whether it has taken so much that its owner's next work waits with the long ones: hundreds of
+   * real servers. Below that one change is computed with the newest, whatever the last one was.
+   */
   get isLong(): boolean {
-    return this.#usedMs > this.#options.budget.sliceMs / 2
+    return this.#usedMs > LONG_SLICES * this.#options.budget.sliceMs
   }
 
   /**

@@ -337,6 +337,18 @@ describe('DesiredFrontends', () => {
       assert.equal(seen.events.length, 2)
     })
 
+    it('counts among the others when its work was a slice or two', () => {
+      const { desired, seen, flush, slice } = slices()
+      desired.apply(put(large(ITEMS / 2)))
+      slice('flush')
+      while (slice('resume') > 0);
+      flush()
+      desired.apply(put(large(ITEMS / 2 + 1)))
+      seen.events.length = 0
+      slice('flush')
+      assert.notEqual(seen.events.length, 0)
+    })
+
     it('serves several such Services in turns', () => {
       const { desired, seen, slice } = slices()
       const other = { ...large(0, 600), name: 'other', clusterIps: { IPv4: '10.96.0.2' } }

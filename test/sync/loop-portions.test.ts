@@ -277,3 +277,17 @@ describe('DirtyOwners', () => {
     assert.equal(new Set(seen).size, 6000)
   })
 })
+
+describe('SyncLoop with a dataplane that writes everything at once', () => {
+  it('needs a pass or two for a burst of Services that are longer than a slice', async () => {
+    const world = new World(false, { keyMs: 1 })
+    await world.open()
+    // Four frontends of 1 ms each: two slices.
+    const externalIps = (index: number): string[] => [1, 2, 3].map((last) => `198.18.${index}.${last}`)
+    world.put(...burst.slice(0, 50).map((service, index) => ({ ...service, externalIps: externalIps(index) })))
+    world.loop.resume()
+    await world.until(() => world.passes.flat().length === 200)
+    assert.ok(world.passes.length <= 4, `${world.passes.length} passes`)
+    await world.loop.close()
+  })
+})
