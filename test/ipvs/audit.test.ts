@@ -71,6 +71,25 @@ describe('auditVirtualServers', () => {
       assert.deepEqual(await doubted([...many, ...kernel], [...many, ...mirror]), ['10.0.0.1:80/tcp'])
     })
 
+  it('pays for the lists that it reads: all of a round counts in one budget', async () => {
+    const budgets = new Set<unknown>()
+    await auditVirtualServers({
+      ipvs: {
+        visitServices: async (_, options) => void budgets.add(options?.budget),
+        listDestinations: async (_, options) => {
+          budgets.add(options?.budget)
+          return []
+        },
+      },
+      mirror: { live: () => virtual('10.0.0.1'), liveKeys: () => ['a', 'b'].values(), doubt: () => undefined },
+      share: new AuditShare({ share: 1, now: () => 0, sleep: async () => undefined }),
+      onDoubt: () => undefined,
+      signal: new AbortController().signal,
+    })
+    assert.equal(budgets.size, 1)
+    assert.equal(budgets.has(undefined), false)
+  })
+
   it('ends its round although virtual servers are removed and added again meanwhile', async () => {
     const live = new Map(many.slice(0, 100).map((server) => [virtualServerKey(server), server]))
     let reads = 0

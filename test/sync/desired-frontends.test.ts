@@ -235,6 +235,23 @@ describe('DesiredFrontends', () => {
       assert.deepEqual(seen.events, ['10.96.0.10:53/udp', '10.96.0.10:53/tcp', '10.96.0.9:80/tcp', '10.96.0.1:80/tcp'])
     })
 
+  it('computes an owner again whose frontend the listener has refused to take', () => {
+    const desired = new DesiredFrontends(node)
+    const seen = new Recorder()
+    const web = named('web', { externalIps: ['198.18.0.1', '198.18.0.2'] })
+    const refusing = (): never => {
+      throw new Error('refused')
+    }
+    desired.apply(put(web))
+    assert.throws(() => desired.flush({ frontend: refusing, problems: () => undefined }), /refused/)
+    assert.equal(desired.isDirty, true)
+    while (desired.isDirty) desired.resume(seen)
+    assert.equal([...desired.frontends()].length, 3)
+    desired.apply({ kind: 'services', key: 'demo/web', value: undefined })
+    desired.flushAll(seen)
+    assert.deepEqual([...desired.frontends()], [])
+  })
+
   describe('with a Service of very many frontends', () => {
     const large = (externalIps: number, ports = 2): Service =>
       named('large', {
