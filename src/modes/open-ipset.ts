@@ -1,7 +1,7 @@
 /** Opens ipset, which the kernel may lack. */
-import { findNetfilter } from '../../../../native/open.ts'
-import { IpsetConnection } from '../../../ipset/connection.ts'
-import { ipsetError } from '../../../ipset/errors.ts'
+import { findNetfilter } from '../../native/open.ts'
+import { IpsetConnection } from '../ipset/connection.ts'
+import { ipsetError } from '../ipset/errors.ts'
 
 /** A connection to ipset. Rejects with `ipset-missing`, which names the module. */
 export async function openIpset(signal: AbortSignal): Promise<IpsetConnection> {

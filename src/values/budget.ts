@@ -101,11 +101,3 @@ export class Budget {
 
 /** A computation that gives way to others: it yields where the slice is over. */
 export type Work<Result> = Generator<undefined, Result, void>
-
-/** Does all of the work at once. */
-export function allOf<Result>(work: Work<Result>): Result {
-  for (;;) {
-    const step = work.next()
-    if (step.done === true) return step.value
-  }
-}

@@ -97,7 +97,6 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'src/explain',
     'src/modes/*',
     'src/modes/ipvs/firewall.ts',
-    'src/modes/ipvs/iptables-firewall/open-ipset.ts',
     'src/modes/ipvs/kernel.ts',
     'src/modes/iptables/saved-frontends.ts',
     'src/modes/leftovers/layouts.ts',

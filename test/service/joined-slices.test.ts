@@ -8,7 +8,8 @@ import fc from 'fast-check'
 import type { Endpoint } from '../../src/service/endpoints.ts'
 import { JoinedSlices } from '../../src/service/joined-slices.ts'
 import type { EndpointSlice, SliceEndpoint } from '../../src/service/objects.ts'
-import { allOf, Budget } from '../../src/values/budget.ts'
+import { Budget } from '../../src/values/budget.ts'
+import { allOf } from '../support/budgets.ts'
 import { endpoint, slice, slicePort } from '../support/objects.ts'
 
 const READY = endpoint({ address: '10.0.1.1', ready: true, serving: true, nodeName: 'node1' })

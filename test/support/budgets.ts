@@ -1,5 +1,5 @@
 /** Budgets for tests that count what a slice does. */
-import { Budget } from '../../src/values/budget.ts'
+import { Budget, type Work } from '../../src/values/budget.ts'
 
 /** As src/values/budget.ts has it. */
 const ITEMS_A_MS = 100
@@ -13,4 +13,12 @@ export function countedBudget(items: number): Budget {
 export function oneByOne(): Budget {
   const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
   return new Budget({ now: () => 0, nextTurn, sliceMs: 0 })
+}
+
+/** Does all of the work at once. */
+export function allOf<Result>(work: Work<Result>): Result {
+  for (;;) {
+    const step = work.next()
+    if (step.done === true) return step.value
+  }
 }

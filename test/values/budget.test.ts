@@ -1,7 +1,7 @@
 /** When a slice is over: by the clock, by what the kernel has still to write, and where the clock stands still. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { allOf, Budget, type Work } from '../../src/values/budget.ts'
+import { Budget } from '../../src/values/budget.ts'
 import { newBudget } from '../../src/values/event-loop.ts'
 
 function world(sliceMs?: number) {
@@ -85,16 +85,5 @@ describe('newBudget', () => {
     setImmediate(() => (ran = true))
     await newBudget().turn()
     assert.equal(ran, true)
-  })
-})
-
-describe('allOf', () => {
-  it('does work to its end, however often it gives way', () => {
-    function* work(): Work<string> {
-      yield
-      yield
-      return 'done'
-    }
-    assert.equal(allOf(work()), 'done')
   })
 })

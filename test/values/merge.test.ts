@@ -2,7 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { allOf, Budget } from '../../src/values/budget.ts'
+import { Budget } from '../../src/values/budget.ts'
+import { allOf } from '../support/budgets.ts'
 import { mergeSorted, sortInPortions } from '../../src/values/merge.ts'
 
 interface Item {

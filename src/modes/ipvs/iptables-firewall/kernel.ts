@@ -20,7 +20,7 @@ import { chooseBackEnd } from '../../iptables-back-end.ts'
 import { IPVS_LAYOUT } from '../../leftovers/layouts.ts'
 import type { FirewallKind, OpenedFirewall } from '../firewall.ts'
 import { type FirewallKernel, IptablesFirewall } from './firewall.ts'
-import { openIpset } from './open-ipset.ts'
+import { openIpset } from '../../open-ipset.ts'
 import { hasSets, openSetRemains } from './remains.ts'
 import { openTables } from './tables.ts'
 

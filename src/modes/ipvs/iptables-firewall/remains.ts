@@ -12,7 +12,7 @@ import { TableSync } from '../../../sync/table-sync.ts'
 import { CodedError } from '../../../values/errors.ts'
 import type { IpFamily, Protocol } from '../../../values/protocol.ts'
 import type { FirewallRemains } from '../firewall.ts'
-import { openIpset } from './open-ipset.ts'
+import { openIpset } from '../../open-ipset.ts'
 
 const NO_HOOKS = { onSetLost: () => undefined, onGrown: () => undefined }
 
