@@ -12,13 +12,14 @@ import { chainKind, keyOf } from './diff.ts'
 import { JumpOrder } from './jump-order.ts'
 import { chainKey, type ChainLayout, jumpKey, type JumpPlace } from './layout.ts'
 import type { NftPlace } from '../nftables/rule.ts'
-import { placeKey, readRules, type UnprintableTable } from './read-rules.ts'
+import { placeKey, readRules, type ReadRules, type UnprintableTable } from './read-rules.ts'
 import { RestoreRun } from './restore-run.ts'
 import { isOneLine, targetOf } from './rule-text.ts'
 import { findRival } from './rival-rules.ts'
 import type { RivalRule } from './types.ts'
 import { foreignReferences, itemsOf, type SavedTable } from './save-text.ts'
 import type { IptablesItem, IptablesOperation, IptablesPrograms, NftAccess, TableId } from './types.ts'
+import { WatchedChains } from './watched-chains.ts'
 
 export interface IptablesTableOptions {
   /** Of the program's name in printed commands, `-legacy`. */
@@ -48,6 +49,13 @@ export interface ContestedJump {
   readonly rival: RivalRule
 }
 
+/** What one reading finds in front of our jumps. */
+interface FoundInFront {
+  readonly contested: ContestedJump[]
+  /** Chains where an added rule may take packets. */
+  readonly watched: Set<string>
+}
+
 export class IptablesTable implements TableIo<IptablesItem, IptablesOperation> {
   readonly kind
   readonly family: IpFamily
@@ -57,8 +65,8 @@ export class IptablesTable implements TableIo<IptablesItem, IptablesOperation> {
   readonly #onRead: NonNullable<IptablesTableOptions['onRead']>
   readonly #serves: (address: string) => boolean
   readonly #order: JumpOrder
-  /** Chains of others that rules in front of our jumps lead to, as `nat CNI-HOSTPORT-DNAT`. */
-  #watched = new Set<string>()
+  /** Those that rules in front of our jumps lead to, as `nat CNI-HOSTPORT-DNAT`. */
+  readonly #watched: WatchedChains
   #keepsOthers = false
   /** Rules in the chains of the last restore, by table. */
   #lastWritten: ReadonlyMap<TableId, number> = new Map()
@@ -76,6 +84,7 @@ export class IptablesTable implements TableIo<IptablesItem, IptablesOperation> {
     this.#onRead = onRead
     this.#serves = serves
     this.#order = new JumpOrder(now)
+    this.#watched = new WatchedChains(now)
     this.kind = chainKind(family, suffix, (desired, live) => this.#withOthers(desired, live))
     this.#programs = programs
   }
@@ -113,16 +122,26 @@ export class IptablesTable implements TableIo<IptablesItem, IptablesOperation> {
   }
 
   async #readItems(signal: AbortSignal): Promise<Map<string, IptablesItem>> {
-    const source = { family: this.family, programs: this.#programs, nft: this.#nft }
-    const { saved, leading, unprintable, places } = await readRules(source, this.#layout, signal)
+    let watched: Set<string> | undefined
+    this.#watched.begin()
+    try {
+      const source = { family: this.family, programs: this.#programs, nft: this.#nft }
+      const read = await readRules(source, this.#layout, signal)
+      watched = new Set()
+      return this.#itemsOf(read, watched)
+    } finally {
+      this.#watched.end(watched)
+    }
+  }
+
+  #itemsOf({ saved, leading, unprintable, places }: ReadRules, watched: Set<string>): Map<string, IptablesItem> {
     this.#inUse = foreignReferences(saved, this.#layout, leading)
     this.#places = places
-    this.#watched = new Set()
     const contested: ContestedJump[] = []
     const looked = new Set<string>()
     const find = (place: JumpPlace, table: SavedTable, index: number): RivalRule | undefined => {
       looked.add(jumpKey(place))
-      return this.#rivalOf(place, table, index, contested)
+      return this.#rivalOf(place, table, index, { contested, watched })
     }
     const items = itemsOf(saved, this.#layout, find, leading)
     this.#order.keepOnly(looked)
@@ -130,17 +149,17 @@ export class IptablesTable implements TableIo<IptablesItem, IptablesOperation> {
     return items
   }
 
-  #rivalOf(place: JumpPlace, table: SavedTable, index: number, contested: ContestedJump[]): RivalRule | undefined {
+  #rivalOf(place: JumpPlace, table: SavedTable, index: number, found: FoundInFront): RivalRule | undefined {
     const owns = (chain: string): boolean => this.#layout.owns(place.table, chain)
     const { rival, watched } = findRival(table, place.from, index, owns, this.#serves)
-    for (const chain of watched) this.#watched.add(chainKey(place.table, chain))
+    for (const chain of watched) found.watched.add(chainKey(place.table, chain))
     const key = jumpKey(place)
     if (rival === undefined) {
       this.#order.isFirst(key)
       return undefined
     }
     if (this.#order.admit(key)) return rival
-    contested.push({ place, rival })
+    found.contested.push({ place, rival })
     return undefined
   }
 
@@ -157,7 +176,7 @@ export class IptablesTable implements TableIo<IptablesItem, IptablesOperation> {
 
   /** When the rules have to be read again without an announcement, on the clock of the options; undefined: never. */
   nextReadMs(): number | undefined {
-    return this.#order.nextDueMs()
+    return this.#watched.nextReadMs() ?? this.#order.nextDueMs()
   }
 
   get lastWritten(): ReadonlyMap<TableId, number> {

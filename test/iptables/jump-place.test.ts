@@ -108,6 +108,26 @@ describe('a jump of ours behind a rule of another program', () => {
     assert.ok(!bench.table.watches('nat', 'CNI-DN-abc'), 'nothing is in front of our jumps any more')
   })
 
+  it('is moved although the rule that takes packets came while the rules were being read', async () => {
+    const bench = await Bench.settled()
+    const save = bench.memory.save.bind(bench.memory)
+    bench.memory.save = async (family) => {
+      const text = await save(family)
+      bench.memory.save = save
+      bench.memory.run('nat', `-A CNI-HOSTPORT-DNAT ${DNAT}`)
+      assert.ok(!bench.table.watches('nat', 'CNI-HOSTPORT-DNAT'), 'it becomes known with this reading')
+      return text
+    }
+    await bench.foreign('PREROUTING', HOSTPORT)
+    assert.equal(bench.table.nextReadMs(), 1000)
+    bench.nowMs += 1000
+    await bench.pass()
+    assert.deepEqual(bench.chain('PREROUTING'), [OURS, HOSTPORT])
+    const before = bench.memory.saves
+    await bench.pass()
+    assert.equal(bench.memory.saves, before, 'it is not read again without a reason')
+  })
+
   it('stays where the rule leads only to rules that mark and return', async () => {
     const bench = await Bench.settled()
     bench.memory.run('nat', '-N cali-PREROUTING')
