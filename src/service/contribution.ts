@@ -76,7 +76,7 @@ const NO_LIMITS: Turn = { owner: '', budget: new Budget(), room: { allows: () =>
  * Makes the frontends of a Service one by one, in the order of FRONTEND_ROLES. Addresses that the
  * cluster allocates precede those that users may write, so that a Service beyond the limit keeps
  * the former. `slices` are the Service's own, in any order. Yields undefined where the slice of the
- * budget is over. The first frontend that there is no room for, and all that follow, are left out.
+ * budget is over and more places follow. The first frontend that there is no room for, and all that follow, are left out.
  */
 export function* frontendsOf(
   service: Service,
@@ -100,6 +100,7 @@ export function* frontendsOf(
   for (const place of placesOf(service, families)) {
     // Counts every place, even one that gets no frontend: this bounds the work.
     if (left.places-- <= 0) break
+    if (budget.spent()) yield undefined
     const servicePort = shortage === undefined ? yield* ports.of(place.spec, place.family) : undefined
     const frontend = servicePort && makeFrontend(servicePort, place, node)
     const before = frontend && frontends.get(frontend.key)
@@ -112,7 +113,6 @@ export function* frontendsOf(
       costs.add(frontend)
       frontends.set(frontend.key, frontend)
       yield frontend
-      continue
     } else {
       const cost = costs.estimate(ports.entriesOf(place.spec, place.family))
       const next = frontend === undefined ? costs.total + cost : costs.with(frontend)
@@ -121,7 +121,6 @@ export function* frontendsOf(
           ? { frontends: 1, wants: Math.max(next, costs.total + cost), next }
           : { ...shortage, frontends: shortage.frontends + 1, wants: shortage.wants + cost }
     }
-    if (budget.spent()) yield undefined
   }
   reportOtherFamilies(service, problems)
   for (const problem of sourceRangeProblems(service, sourceRanges)) problems.add(problem)

@@ -72,34 +72,39 @@ export class OwnerWork {
   }
 
   /**
-   * Works until the slice is over, and at least a step. Calls `onChange` for every key whose winner
-   * or winning frontend has changed.
+   * Works until the slice is over. Calls `onChange` for every key whose winner or winning frontend
+   * has changed.
    */
   run(onChange: (key: FrontendKey) => void): void {
     const { budget } = this.#options
     const { usedMs } = budget
-    for (const items of this.#steps(onChange)) {
-      budget.use(items)
-      if (budget.spent()) break
-    }
+    if (this.#claim(onChange)) this.#withdraw(onChange)
     this.#usedMs += budget.usedMs - usedMs
   }
 
-  /** Each step gives the number of items that the kernel has to write because of it. */
-  *#steps(onChange: (key: FrontendKey) => void): Generator<number, void, void> {
-    const { owner, since, claimed, owned, room } = this.#options
+  /** Claims the frontends; false when the slice was over before the last of them. */
+  #claim(onChange: (key: FrontendKey) => void): boolean {
+    const { owner, since, owned, budget } = this.#options
     while (!this.#isMade) {
       const step = this.#frontends?.next()
       if (step === undefined || step.done === true) {
         this.#contribution = step?.value
         this.#isMade = true
-      } else if (step.value !== undefined) {
+      } else if (step.value === undefined) return false
+      else {
         const { value } = step
         const before = owned.get(value.key)
-        if (owned.claim(value.key, { owner, rank: claimRank(value), since, value })) onChange(value.key)
-        yield writtenItems(before, owned.get(value.key))
-      } else yield 0
+        if (!owned.claim(value.key, { owner, rank: claimRank(value), since, value })) continue
+        onChange(value.key)
+        budget.use(writtenItems(before, owned.get(value.key)))
+      }
     }
+    return true
+  }
+
+  /** Withdraws what the owner claims no longer. */
+  #withdraw(onChange: (key: FrontendKey) => void): void {
+    const { owner, claimed, owned, room, budget } = this.#options
     const isUndecided = this.#contribution?.shortage !== undefined && room.isUndecided(owner)
     while (this.#checkedCount < claimed.length) {
       const key = claimed[this.#checkedCount++]
@@ -109,8 +114,10 @@ export class OwnerWork {
         continue
       }
       const before = owned.get(key)
-      if (owned.withdraw(key, owner)) onChange(key)
-      yield writtenItems(before, owned.get(key))
+      if (!owned.withdraw(key, owner)) continue
+      onChange(key)
+      budget.use(writtenItems(before, owned.get(key)))
+      if (budget.spent()) return
     }
   }
 }

@@ -30,7 +30,6 @@ export class Budget {
   #beganMs: number
   /** Work that follows this slice. */
   #laterMs = 0
-  #seenMs = 0
   #steps = 0
   #workMs = 0
 
@@ -46,18 +45,16 @@ export class Budget {
   begin(): void {
     this.#beganMs = this.#now()
     this.#laterMs = 0
-    this.#seenMs = 0
   }
 
   /** Whether the slice is over: looks at the clock. */
   spent(): boolean {
-    this.#seenMs = this.#now() - this.#beganMs + this.#laterMs
-    return this.#seenMs >= this.sliceMs
+    return this.usedMs >= this.sliceMs
   }
 
-  /** How much of the slice was used at the last look at the clock, in milliseconds. */
+  /** How much of the slice is used, in milliseconds: looks at the clock. */
   get usedMs(): number {
-    return this.#seenMs
+    return this.#now() - this.#beganMs + this.#laterMs
   }
 
   /**
@@ -95,7 +92,7 @@ export class Budget {
   }
 
   #endWork(): void {
-    this.#workMs += this.spent() ? this.sliceMs : this.#seenMs
+    this.#workMs += Math.min(this.sliceMs, this.usedMs)
   }
 }
 

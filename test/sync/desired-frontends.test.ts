@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
+import { AnnotationReader, annotationsText } from '../../src/service/annotations.ts'
 import type { Frontend } from '../../src/service/frontends.ts'
 import type { NodeContext } from '../../src/service/node-context.ts'
 import type { EndpointSlice, ObjectChange, Service } from '../../src/service/objects.ts'
@@ -8,6 +9,7 @@ import { VirtualIpGuard } from '../../src/service/virtual-ip-guard.ts'
 import { DesiredFrontends } from '../../src/sync/desired-frontends.ts'
 import { Budget } from '../../src/values/budget.ts'
 import type { Problem } from '../../src/values/errors.ts'
+import { SERVICE_ANNOTATION } from '../../src/values/well-known.ts'
 import { countedBudget, oneByOne } from '../support/budgets.ts'
 import { endpoint, service, servicePort, slice, slicePort } from '../support/objects.ts'
 
@@ -318,12 +320,52 @@ describe('DesiredFrontends', () => {
       assert.equal(sizeOf(), 1)
     })
 
+    it('counts of real servers with weights those that come, go or get another weight', () => {
+      const budget = countedBudget(ITEMS)
+      const desired = new DesiredFrontends(node, { annotations: new AnnotationReader('wrr') }, budget)
+      const seen = new Recorder()
+      const annotations = annotationsText(new Map([[SERVICE_ANNOTATION.weights, 'zone:a=3,other=1']]))
+      const addresses = Array.from({ length: ITEMS }, (_, index) => `10.244.0.${index + 1}`)
+      const slicePorts = [slicePort({ name: 'p0', port: 80 }), slicePort({ name: 'p1', port: 81 })]
+      const slice = { ...sliceOf('large', 's', ...addresses), ports: slicePorts }
+      const turnsFor = (change: ObjectChange): number => {
+        desired.apply(change)
+        for (let turns = 1; ; turns++) {
+          budget.begin()
+          if (turns % 2 === 1) desired.flush(seen)
+          else desired.resume(seen)
+          if (!desired.isDirty) return turns
+        }
+      }
+      desired.apply(put({ ...large(9), annotations }))
+      desired.apply(putSlice(slice))
+      desired.flushAll(seen)
+      assert.equal(turnsFor(put({ ...large(9), annotations })), 1)
+      assert.equal(turnsFor(put({ ...large(9), annotations, affinityTimeoutSeconds: 60 })), 1)
+      const [first, ...rest] = slice.endpoints
+      assert.equal(turnsFor(putSlice({ ...slice, endpoints: rest })), 1)
+      assert.ok(first !== undefined)
+      assert.equal(turnsFor(putSlice(slice)), 1)
+      assert.equal(turnsFor(putSlice({ ...slice, endpoints: [{ ...first, zone: 'a' }, ...rest] })), 1)
+      const all = slice.endpoints.map((one) => ({ ...one, zone: 'a' }))
+      assert.ok(turnsFor(putSlice({ ...slice, endpoints: all })) > 10)
+    })
+
+    it('ends with the step that its last frontend takes, and not behind those whose work is long', () => {
+      const addresses = Array.from({ length: 2 * ITEMS }, (_, index) => `10.244.0.${index + 1}`)
+      const { desired, seen, slice } = slices()
+      desired.apply(put(named('web')))
+      desired.apply(putSlice(sliceOf('web', 's', ...addresses)))
+      slice('flush')
+      assert.deepEqual([seen.events.length, desired.isDirty], [1, false])
+    })
+
     it('computes other Services in between, also when it changes all the time', () => {
       const { desired, seen, slice } = slices()
       desired.apply(put(large(1000)))
       slice('flush')
       desired.apply(put(named('a')))
-      desired.apply(put(large(900)))
+      desired.apply(put({ ...large(900), affinityTimeoutSeconds: 900 }))
       seen.events.length = 0
       assert.equal(slice('flush'), 0, 'what is under way is not begun again')
       assert.deepEqual(seen.events, ['10.96.0.1:80/tcp'])
@@ -331,7 +373,7 @@ describe('DesiredFrontends', () => {
       assert.equal(desired.isDirty, false)
       // Its last work was long.
       for (const count of [910, 920, 930]) {
-        desired.apply(put(large(count)))
+        desired.apply(put({ ...large(count), affinityTimeoutSeconds: count }))
         desired.apply(put(named('a', { externalIps: [`198.19.0.${count - 900}`] })))
         seen.events.length = 0
         slice('flush')
