@@ -7,7 +7,7 @@
 import type { AuditShare } from '../sync/audit.ts'
 import { type AuditedMirror, Comparison } from '../sync/comparison.ts'
 import type { Budget } from '../values/budget.ts'
-import { newBudget } from '../values/event-loop.ts'
+import { newAuditBudget } from '../values/event-loop.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { CATALOGUE, type SetDefinition, type SetName } from './catalogue.ts'
 import type { IpsetConnection } from './connection.ts'
@@ -41,7 +41,7 @@ export interface SetAuditOptions {
 /** One round over all sets. Rejects when the kernel cannot be read, or when aborted. */
 export async function auditSets(options: SetAuditOptions): Promise<void> {
   const { share, entries, families, signal } = options
-  const budget = newBudget()
+  const budget = newAuditBudget()
   const listed = await auditParameters(options)
   const expected = countEntries(entries)
   const due = CATALOGUE.filter(({ name, family }) => {

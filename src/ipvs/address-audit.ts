@@ -9,7 +9,7 @@ import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
 import type { AuditShare } from '../sync/audit.ts'
 import { type AuditedMirror, Comparison } from '../sync/comparison.ts'
 import { familyOf } from '../values/address.ts'
-import { newBudget } from '../values/event-loop.ts'
+import { newAuditBudget } from '../values/event-loop.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { SERVICE_DEVICE } from '../values/well-known.ts'
 import { type Binding, type BoundAddress, type Device, hasBinding } from './address-diff.ts'
@@ -43,7 +43,7 @@ export interface RouteAuditOptions extends AuditOptions {
 /** One round over the device and all of its addresses. Rejects when the kernel cannot be read, or when aborted. */
 export async function auditAddresses(options: AddressAuditOptions): Promise<void> {
   const { rtnetlink, device, addresses, share, onDoubt, signal } = options
-  const budget = newBudget()
+  const budget = newAuditBudget()
   const link = await rtnetlink.getLink(SERVICE_DEVICE, { signal })
   const comparison = new Comparison<BoundAddress, Binding>(addresses, {
     isSame: hasBinding,
@@ -69,7 +69,7 @@ export async function auditAddresses(options: AddressAuditOptions): Promise<void
 /** One round over all routes of this program. Rejects when the kernel cannot be read, or when aborted. */
 export async function auditRoutes(options: RouteAuditOptions): Promise<void> {
   const { rtnetlink, routes, families, share, onDoubt, signal } = options
-  const budget = newBudget()
+  const budget = newAuditBudget()
   let isDoubtful = false
   for (const family of families) {
     const comparison = new Comparison<LocalRoute, RoutePath>(routes, {

@@ -7,7 +7,7 @@
 import type { AuditShare } from '../sync/audit.ts'
 import { type AuditedMirror, Comparison } from '../sync/comparison.ts'
 import type { Budget } from '../values/budget.ts'
-import { newBudget } from '../values/event-loop.ts'
+import { newAuditBudget } from '../values/event-loop.ts'
 import type { IpvsConnection } from './connection.ts'
 import { sameFields, sameRealServers } from './diff.ts'
 import { sortedRealServers } from './table.ts'
@@ -27,7 +27,7 @@ export interface AuditOptions {
 
 /** One round over the whole table. Rejects when the kernel cannot be read, or when aborted. */
 export async function auditVirtualServers(options: AuditOptions): Promise<void> {
-  const budget = newBudget()
+  const budget = newAuditBudget()
   await auditFields(options, budget)
   await auditRealServers(options, budget)
 }

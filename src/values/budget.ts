@@ -12,6 +12,8 @@ const SLICE_MS = 2
 const ITEM_MS = 0.01
 /** Steps of about a microsecond between two looks at the clock. */
 const STEPS = 64
+/** Some kernels (user-mode Linux) count processor time in ticks of this length. */
+const TICK_MS = 10
 
 export interface BudgetOptions {
   /** The monotonic clock. */
@@ -19,6 +21,11 @@ export interface BudgetOptions {
   /** Lets the event loop run. Default: nobody else wants a turn. */
   readonly nextTurn?: () => Promise<void>
   readonly sliceMs?: number
+  /**
+   * The processor time of this thread, for work that rests in proportion to what it took: on a busy
+   * machine most of the time of a slice may be that of others. Default: all time is ours.
+   */
+  readonly processor?: Clock
 }
 
 const UNLIMITED: BudgetOptions = { now: () => 0, sliceMs: Number.POSITIVE_INFINITY }
@@ -32,10 +39,17 @@ export class Budget {
   #laterMs = 0
   #steps = 0
   #workMs = 0
+  readonly #processor: Clock | undefined
+  #processorBeganMs = 0
+  /** Time of earlier slices that the processor's clock has not shown, up to a tick of it. */
+  #unshownMs = 0
 
   /** The first slice begins. Without options the work never gives way. */
-  constructor({ now, nextTurn = () => Promise.resolve(), sliceMs = SLICE_MS }: BudgetOptions = UNLIMITED) {
+  constructor(options: BudgetOptions = UNLIMITED) {
+    const { now, nextTurn = () => Promise.resolve(), sliceMs = SLICE_MS, processor } = options
     this.#now = now
+    this.#processor = processor
+    this.#processorBeganMs = processor?.() ?? 0
     this.#nextTurn = nextTurn
     this.sliceMs = sliceMs
     this.#beganMs = now()
@@ -44,6 +58,7 @@ export class Budget {
   /** Begins a slice without a turn for others. */
   begin(): void {
     this.#beganMs = this.#now()
+    this.#processorBeganMs = this.#processor?.() ?? 0
     this.#laterMs = 0
   }
 
@@ -81,7 +96,8 @@ export class Budget {
 
   /**
    * How long this slice and those before it were since the last call. None counts as longer than
-   * `sliceMs`: the rest was the work of others, or a collection of garbage.
+   * `sliceMs`: the rest was the work of others, or a collection of garbage; and none as longer than
+   * it had the processor.
    */
   takeWorkMs(): number {
     this.#endWork()
@@ -92,7 +108,16 @@ export class Budget {
   }
 
   #endWork(): void {
-    this.#workMs += Math.min(this.sliceMs, this.usedMs)
+    const elapsedMs = Math.min(this.sliceMs, this.usedMs)
+    this.#workMs += this.#processor === undefined ? elapsedMs : this.#shownMs(this.#processor, elapsedMs)
+  }
+
+  /** Of the time that has elapsed, that in which this thread had the processor. */
+  #shownMs(processor: Clock, elapsedMs: number): number {
+    const possibleMs = this.#unshownMs + elapsedMs
+    const shownMs = Math.min(possibleMs, processor() - this.#processorBeganMs)
+    this.#unshownMs = Math.min(TICK_MS, possibleMs - shownMs)
+    return shownMs
   }
 }
 

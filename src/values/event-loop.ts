@@ -10,3 +10,13 @@ import type { Clock } from './clock.ts'
 export function newBudget(now: Clock = () => performance.now()): Budget {
   return new Budget({ now, nextTurn: () => nextTurn() })
 }
+
+/** A budget of an audit, whose slices count as long as this thread had the processor. */
+export function newAuditBudget(): Budget {
+  return new Budget({ now: () => performance.now(), nextTurn: () => nextTurn(), processor: processorMs })
+}
+
+function processorMs(): number {
+  const { user, system } = process.threadCpuUsage()
+  return (user + system) / 1000
+}

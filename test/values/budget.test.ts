@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { Budget } from '../../src/values/budget.ts'
-import { newBudget } from '../../src/values/event-loop.ts'
+import { newAuditBudget, newBudget } from '../../src/values/event-loop.ts'
 
 function world(sliceMs?: number) {
   const clock = { nowMs: 0, looks: 0, turns: 0 }
@@ -72,6 +72,31 @@ describe('Budget', () => {
     assert.equal(budget.takeWorkMs(), 0)
   })
 
+  it('takes no slice for longer than it had the processor', async () => {
+    const clock = { nowMs: 0, processorMs: 0 }
+    const budget = new Budget({ now: () => clock.nowMs, processor: () => clock.processorMs })
+    for (let slice = 0; slice < 100; slice++) {
+      clock.nowMs += 150
+      clock.processorMs += 0.1
+      await budget.turn()
+      // The work of others.
+      clock.processorMs += 5
+      budget.begin()
+    }
+    assert.ok(Math.abs(budget.takeWorkMs() - 10) < 0.001)
+  })
+
+  it('knows how long the slices were where processor time is counted in ticks', async () => {
+    const clock = { nowMs: 0 }
+    const processor = (): number => Math.floor(clock.nowMs / 10) * 10
+    const budget = new Budget({ now: () => clock.nowMs, processor })
+    for (let slice = 0; slice < 1000; slice++) {
+      clock.nowMs += 1.9
+      await budget.turn()
+    }
+    assert.ok(Math.abs(budget.takeWorkMs() - 1900) < 20)
+  })
+
   it('without options never gives way', () => {
     const budget = new Budget()
     budget.use(1_000_000)
@@ -85,5 +110,19 @@ describe('newBudget', () => {
     setImmediate(() => (ran = true))
     await newBudget().turn()
     assert.equal(ran, true)
+  })
+})
+
+describe('newAuditBudget', () => {
+  it('does not count the time in which this thread has no processor', async () => {
+    const budget = newAuditBudget()
+    const nothing = new Int32Array(new SharedArrayBuffer(4))
+    budget.takeWorkMs()
+    for (let slice = 0; slice < 50; slice++) {
+      Atomics.wait(nothing, 0, 0, 3)
+      await budget.turn()
+    }
+    // By the clock alone it would be 2 ms each.
+    assert.ok(budget.takeWorkMs() < 50)
   })
 })
