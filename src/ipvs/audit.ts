@@ -48,7 +48,7 @@ async function auditFields(options: AuditOptions, budget: Budget): Promise<void>
 async function auditRealServers(options: AuditOptions, budget: Budget): Promise<void> {
   const { ipvs, mirror, share, signal } = options
   let doubtful: VirtualServerKey[] = []
-  const endSlice = async (): Promise<void> => {
+  const endStretch = async (): Promise<void> => {
     if (doubtful.length > 0) mirror.doubt(doubtful)
     report(doubtful.length > 0, options)
     doubtful = []
@@ -63,9 +63,9 @@ async function auditRealServers(options: AuditOptions, budget: Budget): Promise<
     // The mirror may have changed during the list: only its current state counts.
     const now = mirror.live(key)?.realServers ?? []
     if (!sameRealServers(servers, now)) doubtful.push(key)
-    if (budget.spent()) await endSlice()
+    if (budget.spent()) await endStretch()
   }
-  await endSlice()
+  await endStretch()
 }
 
 function report(isDoubtful: boolean, { onDoubt, onRight }: AuditOptions): void {

@@ -23,7 +23,7 @@ export interface CallOptions {
 }
 
 export interface DumpOptions extends CallOptions {
-  /** The event loop runs where its slice is over. Default: a budget of the dump. */
+  /** The event loop runs where its stretch is over. Default: a budget of the dump. */
   readonly budget?: Budget
   /** Called when the dump starts again: what was decoded so far is void. */
   readonly onRestart?: () => void
@@ -191,7 +191,8 @@ export class NetlinkConnection {
         options.onRestart?.()
       }
     } finally {
-      // The kernel continues a dump until it is read to its end; its messages must not reach the next request.
+      // The kernel continues a dump until it is read to its end; its messages must not reach the
+      // next request.
       if (!finished) await this.#exchange.drain(budget)
       this.#turns.pass()
     }

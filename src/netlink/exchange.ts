@@ -81,7 +81,7 @@ export class Exchange {
     }
   }
 
-  /** Reads and drops everything queued, in slices, because the rest of a dump may be long. */
+  /** Reads and drops everything queued, in stretches, because the rest of a dump may be long. */
   async drain(budget: Budget): Promise<void> {
     while (!this.#readiness.closed && this.#discardQueued(budget)) await budget.turn()
   }
@@ -95,7 +95,7 @@ export class Exchange {
     return netlinkError('netlink-timeout', `no answer from the kernel within ${this.timeoutMs} ms`)
   }
 
-  /** Drops everything queued; true when the slice ended before the queue was empty. */
+  /** Drops everything queued; true when the stretch ended before the queue was empty. */
   #discardQueued(budget?: Budget): boolean {
     for (let left = 100_000; left > 0; left--) {
       try {

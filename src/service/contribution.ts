@@ -75,8 +75,9 @@ const NO_LIMITS: Turn = { owner: '', budget: new Budget(), room: { allows: () =>
 /**
  * Makes the frontends of a Service one by one, in the order of FRONTEND_ROLES. Addresses that the
  * cluster allocates precede those that users may write, so that a Service beyond the limit keeps
- * the former. `slices` are the Service's own, in any order. Yields undefined where the slice of the
- * budget is over and more places follow. The first frontend that there is no room for, and all that follow, are left out.
+ * the former. `slices` are the Service's own, in any order. Yields undefined where the stretch of
+ * the budget is over and more places follow. The first frontend that there is no room for, and all
+ * that follow, are left out.
  */
 export function* frontendsOf(
   service: Service,

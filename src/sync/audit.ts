@@ -1,6 +1,6 @@
 /**
  * Audits in the background: rounds that begin a period after the last one began, and rests after
- * slices of work that keep it below a share of one core.
+ * stretches of work that keep it below a share of one core.
  * @impure
  */
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -63,8 +63,8 @@ export class AuditShare {
   }
 
   /**
-   * To be called when a slice of an audit is over: rests until its work is within the share, and
-   * begins the next slice. Rejects when aborted.
+   * To be called when a stretch of an audit is over: rests until its work is within the share, and
+   * begins the next stretch. Rejects when aborted.
    */
   async rest(budget: Budget, signal: AbortSignal): Promise<void> {
     const { share, now, sleep } = this.#options

@@ -35,7 +35,10 @@ export class DesiredFrontends {
   /** What each owner claims. */
   readonly #claimed = new Map<string, readonly FrontendKey[]>()
   readonly #dirty = new DirtyOwners()
-  /** Owners whose work is longer than the slice that it began in, with that work, or undefined if it has not begun. */
+  /**
+   * Owners whose work is longer than the stretch that it began in, with that work, or undefined if
+   * it has not begun.
+   */
   readonly #long = new Map<string, OwnerWork | undefined>()
   /** Those of them that became dirty while their work was under way. */
   readonly #again = new Set<string>()
@@ -90,7 +93,7 @@ export class DesiredFrontends {
   }
 
   /**
-   * Computes dirty owners until the slice is over: mostly those that became dirty last, and at
+   * Computes dirty owners until the stretch is over: mostly those that became dirty last, and at
    * times the oldest. Returns how many are left, without the one that is not done then, which
    * `resume` continues.
    */
@@ -107,7 +110,7 @@ export class DesiredFrontends {
     return 0
   }
 
-  /** Continues until the slice is over with the owners whose work is long, in turns; returns how many are left. */
+  /** Continues until the stretch is over with the owners whose work is long, in turns; returns how many are left. */
   resume(listener: FrontendListener, nowMs = Number.POSITIVE_INFINITY): number {
     for (const owner of this.#long.keys()) {
       this.#continue(owner, listener)
@@ -132,7 +135,7 @@ export class DesiredFrontends {
   /**
    * Computes everything: first the owners that the rest of the cluster needs (the API server's
    * Service and the cluster's DNS), then all in the order in which they became dirty, then what is
-   * decided about the room of the node. Yields where the slice is over.
+   * decided about the room of the node. Yields where the stretch is over.
    */
   *all(listener: FrontendListener): Work<void> {
     this.#isInAll = true

@@ -1,5 +1,5 @@
 /**
- * The daemon's loop: it takes changes of objects, computes dirty owners in slices, and runs one
+ * The daemon's loop: it takes changes of objects, computes dirty owners in stretches, and runs one
  * pass at a time. It writes nothing before every source has listed once, because items of objects
  * that are not listed yet would be removed.
  * @impure
@@ -25,10 +25,10 @@ export interface Dataplane {
   nextDueMs(): number | undefined
   /**
    * Several passes over a part of the changes each cost little more than one over all of them: a
-   * later pass than the first is over what one slice has computed, so that no change waits for many
-   * others. Default false.
+   * later pass than the first is over what one stretch has computed, so that no change waits for
+   * many others. Default false.
    */
-  readonly takesPortions?: boolean
+  readonly hasCheapPasses?: boolean
 }
 
 export interface DataplanePass extends Pick<PassOptions, 'signal' | 'mayRemove'> {
@@ -131,7 +131,7 @@ export class SyncLoop {
   }
 
   /**
-   * One round: reads what arrives, computes for one slice, and for another one what is long, and
+   * One round: reads what arrives, computes for one stretch, and for another one what is long, and
    * makes a pass. What is left is for the next round, which follows at once.
    */
   async #round(signal: AbortSignal): Promise<number | undefined> {
@@ -155,7 +155,7 @@ export class SyncLoop {
   }
 
   /**
-   * Waits until a turn of the event loop brings no change, for one slice at most: a single change
+   * Waits until a turn of the event loop brings no change, for one stretch at most: a single change
    * behind a burst in the stream of a watch is read sooner than if a round followed each piece of
    * the stream.
    */
@@ -181,14 +181,14 @@ export class SyncLoop {
     }
     budget.begin()
     let left = desired.flush(this.#frontends, nowMs)
-    while (left > 0 && dataplane.takesPortions !== true) {
+    while (left > 0 && dataplane.hasCheapPasses !== true) {
       await budget.turn()
       left = desired.flush(this.#frontends, nowMs)
     }
-    // A dataplane that writes everything at once gets what the end of a slice has cut: a slice for
-    // each. Otherwise each of them would cost it a pass.
-    const slices = dataplane.takesPortions === true ? 1 : desired.longCount
-    for (let slice = 0; slice < slices && desired.longCount > 0; slice++) {
+    // A dataplane that writes everything at once gets what the end of a stretch has cut: a stretch
+    // for each. Otherwise each of them would cost it a pass.
+    const stretches = dataplane.hasCheapPasses === true ? 1 : desired.longCount
+    for (let stretch = 0; stretch < stretches && desired.longCount > 0; stretch++) {
       await budget.turn()
       desired.resume(this.#frontends, nowMs)
     }

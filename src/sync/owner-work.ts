@@ -1,5 +1,5 @@
 /**
- * The work on one Service, in slices: its frontends are made and claimed one by one, then the
+ * The work on one Service, in stretches: its frontends are made and claimed one by one, then the
  * claims that it no longer makes are withdrawn. A Service may have thousands of frontends, and the
  * event loop must not wait for all of them.
  */
@@ -14,7 +14,10 @@ interface OwnerWorkOptions {
   readonly owner: string
   /** Creation time of the Service. */
   readonly since: number
-  /** Makes the Service's frontends, with undefined where the slice is over; undefined when the Service was deleted. */
+  /**
+   * Makes the Service's frontends, with undefined where the stretch is over; undefined when the
+   * Service was deleted.
+   */
   readonly frontends: ((turn: Turn) => Generator<Frontend | undefined, Contribution, void>) | undefined
   readonly room: Pick<NodeRoom, 'allows' | 'isUndecided'>
   readonly budget: Budget
@@ -23,8 +26,8 @@ interface OwnerWorkOptions {
   readonly owned: OwnedMap<FrontendKey, Frontend>
 }
 
-/** Of work that took more slices than this the next one waits with the long ones. */
-const LONG_SLICES = 4
+/** Of work that took more stretches than this the next one waits with the long ones. */
+const LONG_STRETCHES = 4
 
 export class OwnerWork {
   readonly #options: OwnerWorkOptions
@@ -68,12 +71,12 @@ export class OwnerWork {
    * real servers. Below that one change is computed with the newest, whatever the last one was.
    */
   get isLong(): boolean {
-    return this.#usedMs > LONG_SLICES * this.#options.budget.sliceMs
+    return this.#usedMs > LONG_STRETCHES * this.#options.budget.stretchMs
   }
 
   /**
-   * Works until the slice is over. Calls `onChange` for every key whose winner or winning frontend
-   * has changed.
+   * Works until the stretch is over. Calls `onChange` for every key whose winner or winning
+   * frontend has changed.
    */
   run(onChange: (key: FrontendKey) => void): void {
     const { budget } = this.#options
@@ -82,7 +85,7 @@ export class OwnerWork {
     this.#usedMs += budget.usedMs - usedMs
   }
 
-  /** Claims the frontends; false when the slice was over before the last of them. */
+  /** Claims the frontends; false when the stretch was over before the last of them. */
   #claim(onChange: (key: FrontendKey) => void): boolean {
     const { owner, since, owned, budget } = this.#options
     while (!this.#isMade) {

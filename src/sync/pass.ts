@@ -29,7 +29,7 @@ export interface PassOptions {
 /** Collects the results of one pass. */
 export class Pass implements PassReport {
   readonly options: PassOptions
-  /** A slice is planned and applied together. */
+  /** A stretch is planned and applied together. */
   readonly budget: Budget
   applied = 0
   readonly failures: (Failure & { readonly table: TableName })[] = []

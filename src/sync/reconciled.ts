@@ -1,6 +1,7 @@
 /**
- * A table joined to the loop: each slice of its due keys is planned and applied together. Removals
- * that are planned run at the end of the pass, and failed keys are tried again after all others.
+ * A table joined to the loop: each stretch of its due keys is planned and applied together.
+ * Removals that are planned run at the end of the pass, and failed keys are tried again after all
+ * others.
  * @impure
  */
 import { CarefulRead } from './careful-read.ts'
@@ -29,8 +30,8 @@ export interface Reconciled {
    */
   read(pass: Pass): Promise<Error | undefined>
   /**
-   * Plans a slice of the due keys and runs its additions; removals are left for `remove`. Resolves
-   * to false when nothing was due.
+   * Plans a stretch of the due keys and runs its additions; removals are left for `remove`.
+   * Resolves to false when nothing was due.
    */
   add(pass: Pass): Promise<boolean>
   /** Runs the removals that `add` has planned. */
@@ -98,7 +99,7 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
     return failed
   }
 
-  /** Retries a slice of the failed keys; false when none may be retried now. */
+  /** Retries a stretch of the failed keys; false when none may be retried now. */
   async function retry(pass: Pass): Promise<boolean> {
     if (atOnce || retriesLeft <= 0 || sync.nextDueMs() === undefined) return false
     const { nowMs } = pass
@@ -108,7 +109,7 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
       pass.unreadable.push({ table: kind.name, error })
       return false
     }
-    const { additions, keys } = planSlice(pass)
+    const { additions, keys } = planStretch(pass)
     const failed = await run(additions, 'add', pass)
     retriesLeft -= keys - additions.length + failed
     if (retriesLeft <= 0) retryAtMs = pass.nowMs + RETRY_PAUSE_MS
@@ -116,8 +117,8 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
     return true
   }
 
-  /** Plans one slice. `keys`: how many keys were due; `isFull`: more may be due. */
-  function planSlice(pass: Pass): {
+  /** Plans one stretch. `keys`: how many keys were due; `isFull`: more may be due. */
+  function planStretch(pass: Pass): {
     readonly additions: Step<Item, Op>[]
     readonly keys: number
     readonly isFull: boolean
@@ -126,7 +127,7 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
     const additions: Step<Item, Op>[] = []
     budget.begin()
     for (let keys = 0; ; keys++) {
-      // One after the other: a single key may need more operations than a slice has.
+      // One after the other: a single key may need more operations than a stretch has.
       const key = sync.takeDue()
       if (key === undefined) return { additions, keys, isFull: false }
       budget.use(Math.max(1, planKey(key, pass, additions)))
@@ -173,7 +174,7 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
       return reading.read(pass)
     },
     async add(pass) {
-      const { additions, keys, isFull } = planSlice(pass)
+      const { additions, keys, isFull } = planStretch(pass)
       await run(additions, atOnce ? undefined : 'add', pass)
       if (isFull) await pass.budget.turn()
       return keys > 0 || retry(pass)
@@ -185,16 +186,16 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
       removals.clear()
       const { budget } = pass
       budget.begin()
-      let slice: Step<Item, Op>[] = []
+      let stretch: Step<Item, Op>[] = []
       for (const step of steps) {
-        slice.push(step)
+        stretch.push(step)
         budget.use(step.ops.length)
         if (!budget.spent()) continue
-        await run(slice, 'remove', pass)
-        slice = []
+        await run(stretch, 'remove', pass)
+        stretch = []
         await budget.turn()
       }
-      await run(slice, 'remove', pass)
+      await run(stretch, 'remove', pass)
     },
     rows: () => rowsOf(sync),
     allowRemovals: () => sync.allowRemovals(),

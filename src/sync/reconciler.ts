@@ -15,7 +15,7 @@ export interface PlanOptions extends Pick<PassOptions, 'signal' | 'now'> {
 }
 
 /**
- * A table; or several tables that are written together, a slice of each in turn, so that what is
+ * A table; or several tables that are written together, a stretch of each in turn, so that what is
  * first in all of them is written first; or a function to call at this point of each pass.
  */
 export type Stage = Reconciled | readonly Reconciled[] | (() => void)

@@ -1,13 +1,13 @@
 /**
  * How long work may last before others get their turn. All work whose amount depends on what
- * anybody may write is in slices, and between two of them the event loop reads changes and answers
- * probes. A computation that cannot wait by itself is a generator: it yields where its slice is
- * over.
+ * anybody may write is in stretches, and between two of them the event loop reads changes and
+ * answers probes. A computation that cannot wait by itself is a generator: it yields where its
+ * stretch is over.
  */
 import type { Clock } from './clock.ts'
 
-/** The length of a slice: a few of them, one after the other, are not felt. */
-const SLICE_MS = 2
+/** The length of a stretch: a few of them, one after the other, are not felt. */
+const STRETCH_MS = 2
 /** What the kernel takes for an item that is to be written: a real server, an entry of a set, an address. */
 const ITEM_MS = 0.01
 /** Steps of about a microsecond between two looks at the clock. */
@@ -20,60 +20,60 @@ export interface BudgetOptions {
   readonly now: Clock
   /** Lets the event loop run. Default: nobody else wants a turn. */
   readonly nextTurn?: () => Promise<void>
-  readonly sliceMs?: number
+  readonly stretchMs?: number
   /**
    * The processor time of this thread, for work that rests in proportion to what it took: on a busy
-   * machine most of the time of a slice may be that of others. Default: all time is ours.
+   * machine most of the time of a stretch may be that of others. Default: all time is ours.
    */
   readonly processor?: Clock
 }
 
-const UNLIMITED: BudgetOptions = { now: () => 0, sliceMs: Number.POSITIVE_INFINITY }
+const UNLIMITED: BudgetOptions = { now: () => 0, stretchMs: Number.POSITIVE_INFINITY }
 
 export class Budget {
-  readonly sliceMs: number
+  readonly stretchMs: number
   readonly #now: Clock
   readonly #nextTurn: () => Promise<void>
   #beganMs: number
-  /** Work that follows this slice. */
+  /** Work that follows this stretch. */
   #laterMs = 0
   #steps = 0
   #workMs = 0
   readonly #processor: Clock | undefined
   #processorBeganMs = 0
-  /** Time of earlier slices that the processor's clock has not shown, up to a tick of it. */
+  /** Time of earlier stretches that the processor's clock has not shown, up to a tick of it. */
   #unshownMs = 0
 
-  /** The first slice begins. Without options the work never gives way. */
+  /** The first stretch begins. Without options the work never gives way. */
   constructor(options: BudgetOptions = UNLIMITED) {
-    const { now, nextTurn = () => Promise.resolve(), sliceMs = SLICE_MS, processor } = options
+    const { now, nextTurn = () => Promise.resolve(), stretchMs = STRETCH_MS, processor } = options
     this.#now = now
     this.#processor = processor
     this.#processorBeganMs = processor?.() ?? 0
     this.#nextTurn = nextTurn
-    this.sliceMs = sliceMs
+    this.stretchMs = stretchMs
     this.#beganMs = now()
   }
 
-  /** Begins a slice without a turn for others. */
+  /** Begins a stretch without a turn for others. */
   begin(): void {
     this.#beganMs = this.#now()
     this.#processorBeganMs = this.#processor?.() ?? 0
     this.#laterMs = 0
   }
 
-  /** Whether the slice is over: looks at the clock. */
+  /** Whether the stretch is over: looks at the clock. */
   spent(): boolean {
-    return this.usedMs >= this.sliceMs
+    return this.usedMs >= this.stretchMs
   }
 
-  /** How much of the slice is used, in milliseconds: looks at the clock. */
+  /** How much of the stretch is used, in milliseconds: looks at the clock. */
   get usedMs(): number {
     return this.#now() - this.#beganMs + this.#laterMs
   }
 
   /**
-   * Whether the slice is over, for steps of about a microsecond: to look at the clock at each of
+   * Whether the stretch is over, for steps of about a microsecond: to look at the clock at each of
    * them would take as long as the step.
    */
   spentBySteps(): boolean {
@@ -81,23 +81,23 @@ export class Budget {
   }
 
   /**
-   * Counts items that the kernel has still to write because of this slice. They end it also where
+   * Counts items that the kernel has still to write because of this stretch. They end it also where
    * the clock stands still.
    */
   use(items: number): void {
     this.#laterMs += items * ITEM_MS
   }
 
-  /** Lets the event loop run, and begins the next slice. */
+  /** Lets the event loop run, and begins the next stretch. */
   turn(): Promise<void> {
     this.#endWork()
     return this.#nextTurn().then(() => this.begin())
   }
 
   /**
-   * How long this slice and those before it were since the last call. None counts as longer than
-   * `sliceMs`: the rest was the work of others, or a collection of garbage; and none as longer than
-   * it had the processor.
+   * How long this stretch and those before it were since the last call. None counts as longer than
+   * `stretchMs`: the rest was the work of others, or a collection of garbage; and none as longer
+   * than it had the processor.
    */
   takeWorkMs(): number {
     this.#endWork()
@@ -108,7 +108,7 @@ export class Budget {
   }
 
   #endWork(): void {
-    const elapsedMs = Math.min(this.sliceMs, this.usedMs)
+    const elapsedMs = Math.min(this.stretchMs, this.usedMs)
     this.#workMs += this.#processor === undefined ? elapsedMs : this.#shownMs(this.#processor, elapsedMs)
   }
 
@@ -121,5 +121,5 @@ export class Budget {
   }
 }
 
-/** A computation that gives way to others: it yields where the slice is over. */
+/** A computation that gives way to others: it yields where the stretch is over. */
 export type Work<Result> = Generator<undefined, Result, void>

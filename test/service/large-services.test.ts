@@ -1,6 +1,6 @@
 /**
  * The work on a Service with many ports and endpoints, counted and not timed: endpoints count how
- * often they are read, and that is the clock. No turn reads much more than its slice allows, and
+ * often they are read, and that is the clock. No turn reads much more than its stretch allows, and
  * all turns together read each endpoint a few times, whatever the number of ports.
  */
 import assert from 'node:assert/strict'
@@ -27,7 +27,7 @@ const ENDPOINTS = 1000
 const PORTS_IN_LIMIT = 50
 /** How often an endpoint is read in a millisecond, on a fast machine. */
 const READS_A_MS = 20_000
-/** A slice, and the longest step that cannot be divided: to select the endpoints of a port. */
+/** A stretch, and the longest step that cannot be divided: to select the endpoints of a port. */
 const READS_A_TURN = 2 * READS_A_MS + 8 * SLICES * ENDPOINTS
 /** 50 times the endpoints of each Service here. */
 const LIMITS = { maxFrontends: 10_000, maxCost: () => PORTS_IN_LIMIT * SLICES * ENDPOINTS }
@@ -168,7 +168,7 @@ describe('frontendsOf', () => {
   })
 })
 
-/** DesiredFrontends with the keys of each slice. */
+/** DesiredFrontends with the keys of each stretch. */
 class Turns {
   readonly keys: string[] = []
   readonly desired: DesiredFrontends

@@ -1,18 +1,18 @@
-/** Budgets for tests that count what a slice does. */
+/** Budgets for tests that count what a stretch does. */
 import { Budget, type Work } from '../../src/values/budget.ts'
 
 /** As src/values/budget.ts has it. */
 const ITEMS_A_MS = 100
 
-/** A budget whose slices end after so many items. */
+/** A budget whose stretches end after so many items. */
 export function countedBudget(items: number): Budget {
-  return new Budget({ now: () => 0, sliceMs: items / ITEMS_A_MS })
+  return new Budget({ now: () => 0, stretchMs: items / ITEMS_A_MS })
 }
 
-/** A budget whose slices are over at once. */
+/** A budget whose stretches are over at once. */
 export function oneByOne(): Budget {
   const nextTurn = (): Promise<void> => new Promise((resolve) => setImmediate(resolve))
-  return new Budget({ now: () => 0, nextTurn, sliceMs: 0 })
+  return new Budget({ now: () => 0, nextTurn, stretchMs: 0 })
 }
 
 /** Does all of the work at once. */

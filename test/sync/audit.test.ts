@@ -29,7 +29,7 @@ function world() {
 }
 
 describe('AuditShare', () => {
-  it('lets some work run ahead, with a turn for others after each slice', async () => {
+  it('lets some work run ahead, with a turn for others after each stretch', async () => {
     const { clock, sleeps, work } = world()
     for (let index = 0; index < 20; index++) await work(1)
     assert.deepEqual([sleeps, clock.turns], [[], 20])
@@ -63,18 +63,18 @@ describe('AuditShare', () => {
     assert.ok(Math.abs(clock.nowMs - 98_000) < 500, `${clock.nowMs}`)
   })
 
-  it('counts a slice as no longer than it may be: the rest was the work of others', async () => {
+  it('counts a stretch as no longer than it may be: the rest was the work of others', async () => {
     const { clock, budget, work } = world()
     await work(20)
     const { nowMs } = clock
     for (let index = 0; index < 100; index++) await work(150)
     // 2 ms each.
-    assert.ok(Math.abs(clock.nowMs - nowMs - (budget.sliceMs * 101 - 20) * 100) < 1000, `${clock.nowMs - nowMs}`)
+    assert.ok(Math.abs(clock.nowMs - nowMs - (budget.stretchMs * 101 - 20) * 100) < 1000, `${clock.nowMs - nowMs}`)
   })
 
   it('rests no longer than ten minutes, whatever the audits have done together', async () => {
     const { clock, sleeps, share, now, nextTurn } = world()
-    const budget = new Budget({ now, nextTurn, sliceMs: 1_000_000 })
+    const budget = new Budget({ now, nextTurn, stretchMs: 1_000_000 })
     for (let index = 0; index < 2; index++) {
       clock.nowMs += 50_000
       await share.rest(budget, signal)

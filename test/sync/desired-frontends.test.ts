@@ -63,14 +63,14 @@ function worldWith(budget: Budget, ...changes: ObjectChange[]) {
     assert.equal(desired.isDirty, false)
     return seen.events
   }
-  /** A slice of `flush`, or of `resume`, which returns how many owners are left. */
-  const slice = (part: 'flush' | 'resume'): number => {
+  /** A stretch of `flush`, or of `resume`, which returns how many owners are left. */
+  const stretch = (part: 'flush' | 'resume'): number => {
     budget.begin()
     return part === 'flush' ? desired.flush(seen) : desired.resume(seen)
   }
   for (const change of changes) desired.apply(change)
   flush()
-  return { desired, seen, flush, slice }
+  return { desired, seen, flush, stretch }
 }
 
 describe('DesiredFrontends', () => {
@@ -214,11 +214,11 @@ describe('DesiredFrontends', () => {
     assert.equal(seen.frontends.size, 4)
   })
 
-  for (const [slices, budget] of [
-    ['without slices', new Budget()],
-    ['in slices that are shorter than the work on a Service', oneByOne()],
+  for (const [stretches, budget] of [
+    ['without stretches', new Budget()],
+    ['in stretches that are shorter than the work on a Service', oneByOne()],
   ] as const)
-    it(`computes the Services of the API server and of DNS first, ${slices}`, () => {
+    it(`computes the Services of the API server and of DNS first, ${stretches}`, () => {
       const desired = new DesiredFrontends(node, {}, budget)
       const seen = new Recorder()
       const dns = named('kube-dns', {
@@ -261,19 +261,19 @@ describe('DesiredFrontends', () => {
         externalIps: Array.from({ length: externalIps }, (_, index) => `198.18.${index >> 8}.${index & 255}`),
       })
 
-    /** Items that a slice of these tests has. A frontend without endpoints is one. */
+    /** Items that a stretch of these tests has. A frontend without endpoints is one. */
     const ITEMS = 100
-    const slices = () => worldWith(countedBudget(ITEMS))
+    const inStretches = () => worldWith(countedBudget(ITEMS))
 
-    it('does a slice of it in flush, and the rest in resume', () => {
-      const { desired, seen, slice } = slices()
+    it('does a stretch of it in flush, and the rest in resume', () => {
+      const { desired, seen, stretch } = inStretches()
       desired.apply(put(large(1000)))
-      assert.equal(slice('flush'), 0)
+      assert.equal(stretch('flush'), 0)
       assert.equal(seen.events.length, ITEMS)
       const sizes: number[] = []
       for (let left = 1; left > 0; ) {
         seen.events.length = 0
-        left = slice('resume')
+        left = stretch('resume')
         sizes.push(seen.events.length)
       }
       assert.ok(Math.max(...sizes) <= ITEMS, `${sizes}`)
@@ -281,24 +281,24 @@ describe('DesiredFrontends', () => {
       assert.equal(desired.isDirty, false)
     })
 
-    it('withdraws claims in slices too', () => {
-      const { desired, seen, flush, slice } = slices()
+    it('withdraws claims in stretches too', () => {
+      const { desired, seen, flush, stretch } = inStretches()
       desired.apply(put(large(1000)))
       flush()
       for (const change of [put(large(0)), { kind: 'services', key: 'demo/large', value: undefined }] as const) {
         desired.apply(change)
         for (const part of ['flush', 'resume', 'resume'] as const) {
           seen.events.length = 0
-          slice(part)
+          stretch(part)
           assert.ok(seen.events.length <= ITEMS)
         }
-        while (slice('resume') > 0);
+        while (stretch('resume') > 0);
         assert.equal(seen.frontends.size, change.value === undefined ? 0 : 2)
       }
     })
 
     it('counts what the kernel has to write: real servers that a frontend gets or loses, not those that stay', () => {
-      const { desired, seen, slice } = slices()
+      const { desired, seen, stretch } = inStretches()
       const addresses = Array.from({ length: ITEMS }, (_, index) => `10.244.0.${index + 1}`)
       const frontends = 20
       desired.apply(put(large(frontends / 2 - 1)))
@@ -306,10 +306,10 @@ describe('DesiredFrontends', () => {
         desired.apply(putSlice({ ...sliceOf('large', 's', ...present), ports: slicePorts }))
         for (let most = 0; ; ) {
           seen.events.length = 0
-          slice('flush')
+          stretch('flush')
           most = Math.max(most, seen.events.length)
           seen.events.length = 0
-          slice('resume')
+          stretch('resume')
           most = Math.max(most, seen.events.length)
           if (!desired.isDirty) return most
         }
@@ -353,37 +353,37 @@ describe('DesiredFrontends', () => {
 
     it('ends with the step that its last frontend takes, and not behind those whose work is long', () => {
       const addresses = Array.from({ length: 2 * ITEMS }, (_, index) => `10.244.0.${index + 1}`)
-      const { desired, seen, slice } = slices()
+      const { desired, seen, stretch } = inStretches()
       desired.apply(put(named('web')))
       desired.apply(putSlice(sliceOf('web', 's', ...addresses)))
-      slice('flush')
+      stretch('flush')
       assert.deepEqual([seen.events.length, desired.isDirty], [1, false])
     })
 
     it('computes other Services in between, also when it changes all the time', () => {
-      const { desired, seen, slice } = slices()
+      const { desired, seen, stretch } = inStretches()
       desired.apply(put(large(1000)))
-      slice('flush')
+      stretch('flush')
       desired.apply(put(named('a')))
       desired.apply(put({ ...large(900), affinityTimeoutSeconds: 900 }))
       seen.events.length = 0
-      assert.equal(slice('flush'), 0, 'what is under way is not begun again')
+      assert.equal(stretch('flush'), 0, 'what is under way is not begun again')
       assert.deepEqual(seen.events, ['10.96.0.1:80/tcp'])
-      while (slice('resume') > 0 || seen.frontends.size !== 1803);
+      while (stretch('resume') > 0 || seen.frontends.size !== 1803);
       assert.equal(desired.isDirty, false)
       // Its last work was long.
       for (const count of [910, 920, 930]) {
         desired.apply(put({ ...large(count), affinityTimeoutSeconds: count }))
         desired.apply(put(named('a', { externalIps: [`198.19.0.${count - 900}`] })))
         seen.events.length = 0
-        slice('flush')
+        stretch('flush')
         assert.deepEqual(seen.events.length, count === 910 ? 1 : 2)
-        slice('resume')
+        stretch('resume')
       }
     })
 
     it('counts among the others again once its work was short', () => {
-      const { desired, seen, flush, slice } = slices()
+      const { desired, seen, flush, stretch } = inStretches()
       desired.apply(put(large(1000)))
       flush()
       desired.apply(put(large(0)))
@@ -392,46 +392,46 @@ describe('DesiredFrontends', () => {
       flush()
       desired.apply(put(large(2)))
       seen.events.length = 0
-      slice('flush')
+      stretch('flush')
       assert.equal(seen.events.length, 2)
     })
 
-    it('counts among the others when its work was a slice or two', () => {
-      const { desired, seen, flush, slice } = slices()
+    it('counts among the others when its work was a stretch or two', () => {
+      const { desired, seen, flush, stretch } = inStretches()
       desired.apply(put(large(ITEMS / 2)))
-      slice('flush')
-      while (slice('resume') > 0);
+      stretch('flush')
+      while (stretch('resume') > 0);
       flush()
       desired.apply(put(large(ITEMS / 2 + 1)))
       seen.events.length = 0
-      slice('flush')
+      stretch('flush')
       assert.notEqual(seen.events.length, 0)
     })
 
     it('serves several such Services in turns', () => {
-      const { desired, seen, slice } = slices()
+      const { desired, seen, stretch } = inStretches()
       const other = { ...large(0, 600), name: 'other', clusterIps: { IPv4: '10.96.0.2' } }
       desired.apply(put(large(1000)))
       desired.apply(put(other))
-      slice('flush')
-      slice('flush')
+      stretch('flush')
+      stretch('flush')
       seen.events.length = 0
-      slice('resume')
-      slice('resume')
+      stretch('resume')
+      stretch('resume')
       const owners = new Set(seen.events.map((key) => seen.frontends.get(key)?.replace(/:.*/, '')))
       assert.deepEqual([...owners].sort(), ['demo/large', 'demo/other'])
     })
 
     it('applies a change of the node in between', () => {
-      const { desired, slice } = slices()
+      const { desired, stretch } = inStretches()
       desired.apply(put(large(1000)))
-      slice('flush')
+      stretch('flush')
       desired.setContext({ ...node, localAddresses: new Set(['198.18.0.0']) })
-      assert.equal(slice('flush'), 0)
-      while (slice('resume') > 0) assert.equal(desired.isDirty, true)
+      assert.equal(stretch('flush'), 0)
+      while (stretch('resume') > 0) assert.equal(desired.isDirty, true)
     })
 
-    it('has the same result in any slices, whatever changes in between', () => {
+    it('has the same result in any stretches, whatever changes in between', () => {
       const change = fc.oneof(
         fc
           .record({ externalIps: fc.integer({ min: 0, max: 400 }), ports: fc.constantFrom(1, 2) })
@@ -443,17 +443,17 @@ describe('DesiredFrontends', () => {
       const run = fc.record({ changes: fc.array(change, { maxLength: 8 }), items: fc.integer({ min: 1, max: 300 }) })
       fc.assert(
         fc.property(run, ({ changes, items }) => {
-          const { desired, seen, slice } = worldWith(countedBudget(items))
+          const { desired, seen, stretch } = worldWith(countedBudget(items))
           const latest = new Map<string, ObjectChange>()
           for (const one of changes) {
             desired.apply(one)
             latest.set(`${one.kind} ${one.key}`, one)
-            slice('flush')
-            slice('resume')
+            stretch('flush')
+            stretch('resume')
           }
           while (desired.isDirty) {
-            slice('flush')
-            slice('resume')
+            stretch('flush')
+            stretch('resume')
           }
           const expected = world(...latest.values()).seen.frontends
           assert.deepEqual(new Map([...seen.frontends].sort()), new Map([...expected].sort()))

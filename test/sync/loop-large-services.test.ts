@@ -34,10 +34,10 @@ class World {
   readonly loop: SyncLoop
 
   /** @param minSyncPeriodMs default: longer than a test may take, because large Services ignore it */
-  constructor({ minSyncPeriodMs = 3_600_000, budget = newBudget(), takesPortions = false } = {}) {
+  constructor({ minSyncPeriodMs = 3_600_000, budget = newBudget(), hasCheapPasses = false } = {}) {
     this.loop = new SyncLoop({
       dataplane: {
-        takesPortions,
+        hasCheapPasses,
         frontend: (key) => void this.#keys.push(key),
         pass: async () => {
           this.passes.push(this.#keys)
@@ -119,11 +119,11 @@ test('SyncLoop makes passes although a large Service changes all the time', asyn
   await world.loop.close()
 })
 
-test('SyncLoop gives other Services a slice of every round, although a large Service changes all the time', async () => {
+test('SyncLoop gives other Services a stretch of every round, although a large Service changes all the time', async () => {
   // Each look at the clock takes 50 µs.
   let looks = 0
   const budget = new Budget({ now: () => looks++ / 20, nextTurn: () => turn() })
-  const world = new World({ minSyncPeriodMs: 0, budget, takesPortions: true })
+  const world = new World({ minSyncPeriodMs: 0, budget, hasCheapPasses: true })
   world.put(large(80))
   world.loop.open(true)
   await world.pass(() => world.keyCount >= FRONTENDS)

@@ -228,7 +228,7 @@ describe('Reconciler', () => {
     assert.equal(table.kernel.size, 1)
   })
 
-  it('writes the tables of one stage in turns, a slice of each', async () => {
+  it('writes the tables of one stage in turns, a stretch of each', async () => {
     const journal: string[] = []
     const syncs = ['a', 'b'].map((name) => {
       const table = memoryVirtualServers()
@@ -249,7 +249,7 @@ describe('Reconciler', () => {
     assert.ok(journal.indexOf('b 10.1.0.0:80/tcp') < last && last < journal.indexOf('b 10.1.0.249:80/tcp'))
   })
 
-  it('lets others have a turn after each slice of planning, however long a key takes and whether it needs anything', async () => {
+  it('lets others have a turn after each stretch of planning, however long a key takes and whether it needs anything', async () => {
     const table = memoryVirtualServers()
     let [nowMs, planned, longest] = [0, 0, 0]
     const sync = new TableSync(table, {

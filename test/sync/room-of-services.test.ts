@@ -24,7 +24,7 @@ const NODE: NodeContext = {
 }
 const LIMIT = 32_000
 const SLACK = LIMIT / 32
-/** As a slice has. */
+/** As a stretch has. */
 const ITEMS = 200
 
 interface Shape {

@@ -1,10 +1,10 @@
-/** When a slice is over: by the clock, by what the kernel has still to write, and where the clock stands still. */
+/** When a stretch is over: by the clock, by what the kernel has still to write, and where the clock stands still. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { Budget } from '../../src/values/budget.ts'
 import { newAuditBudget, newBudget } from '../../src/values/event-loop.ts'
 
-function world(sliceMs?: number) {
+function world(stretchMs?: number) {
   const clock = { nowMs: 0, looks: 0, turns: 0 }
   const now = (): number => {
     clock.looks++
@@ -14,25 +14,25 @@ function world(sliceMs?: number) {
     clock.turns++
     clock.nowMs += 100
   }
-  return { clock, budget: new Budget({ now, nextTurn, ...(sliceMs === undefined ? {} : { sliceMs }) }) }
+  return { clock, budget: new Budget({ now, nextTurn, ...(stretchMs === undefined ? {} : { stretchMs }) }) }
 }
 
 describe('Budget', () => {
-  it('is spent a few milliseconds after the slice began, until the next one begins', async () => {
+  it('is spent a few milliseconds after the stretch began, until the next one begins', async () => {
     const { clock, budget } = world()
     assert.equal(budget.spent(), false)
-    clock.nowMs += budget.sliceMs
+    clock.nowMs += budget.stretchMs
     assert.equal(budget.spent(), true)
-    assert.ok(budget.sliceMs >= 1 && budget.sliceMs <= 4, `${budget.sliceMs} ms`)
+    assert.ok(budget.stretchMs >= 1 && budget.stretchMs <= 4, `${budget.stretchMs} ms`)
     await budget.turn()
     assert.equal(clock.turns, 1)
     assert.equal(budget.spent(), false, 'the turn of others does not count')
-    clock.nowMs += budget.sliceMs
+    clock.nowMs += budget.stretchMs
     budget.begin()
     assert.equal(budget.spent(), false)
   })
 
-  it('counts what the kernel has still to write, so that a clock that stands still makes no slice endless', () => {
+  it('counts what the kernel has still to write, so that a clock that stands still makes no stretch endless', () => {
     const { budget } = world(1)
     let items = 0
     for (; !budget.spent(); items += 3) budget.use(3)
@@ -60,7 +60,7 @@ describe('Budget', () => {
     assert.ok(clock.looks < 20, `${clock.looks} looks`)
   })
 
-  it('knows how long the slices were, and takes none for longer than it may be', async () => {
+  it('knows how long the stretches were, and takes none for longer than it may be', async () => {
     const { clock, budget } = world(2)
     clock.nowMs += 1
     await budget.turn()
@@ -72,10 +72,10 @@ describe('Budget', () => {
     assert.equal(budget.takeWorkMs(), 0)
   })
 
-  it('takes no slice for longer than it had the processor', async () => {
+  it('takes no stretch for longer than it had the processor', async () => {
     const clock = { nowMs: 0, processorMs: 0 }
     const budget = new Budget({ now: () => clock.nowMs, processor: () => clock.processorMs })
-    for (let slice = 0; slice < 100; slice++) {
+    for (let stretch = 0; stretch < 100; stretch++) {
       clock.nowMs += 150
       clock.processorMs += 0.1
       await budget.turn()
@@ -86,11 +86,11 @@ describe('Budget', () => {
     assert.ok(Math.abs(budget.takeWorkMs() - 10) < 0.001)
   })
 
-  it('knows how long the slices were where processor time is counted in ticks', async () => {
+  it('knows how long the stretches were where processor time is counted in ticks', async () => {
     const clock = { nowMs: 0 }
     const processor = (): number => Math.floor(clock.nowMs / 10) * 10
     const budget = new Budget({ now: () => clock.nowMs, processor })
-    for (let slice = 0; slice < 1000; slice++) {
+    for (let stretch = 0; stretch < 1000; stretch++) {
       clock.nowMs += 1.9
       await budget.turn()
     }
@@ -118,7 +118,7 @@ describe('newAuditBudget', () => {
     const budget = newAuditBudget()
     const nothing = new Int32Array(new SharedArrayBuffer(4))
     budget.takeWorkMs()
-    for (let slice = 0; slice < 50; slice++) {
+    for (let stretch = 0; stretch < 50; stretch++) {
       Atomics.wait(nothing, 0, 0, 3)
       await budget.turn()
     }

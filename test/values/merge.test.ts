@@ -57,7 +57,7 @@ test('sortInPortions compares a bounded number of items between two turns', () =
     turns++
     budget.begin()
   }
-  // A slice of 2 ms, and what is sorted at once.
+  // A stretch of 2 ms, and what is sorted at once.
   assert.ok(longest < 60_000, `${longest} comparisons in one turn`)
   assert.ok(turns > 30, `${turns} turns`)
 })

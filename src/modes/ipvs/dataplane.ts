@@ -40,7 +40,7 @@ export interface IpvsDataplaneOptions extends DrainChecksOptions {
 }
 
 export class IpvsDataplane implements Dataplane {
-  readonly takesPortions = true
+  readonly hasCheapPasses = true
   readonly virtualServers: TableSync<VirtualServer, VirtualServerOperation>
   readonly device: TableSync<Device, DeviceOperation>
   readonly virtualAddresses: VirtualAddresses

@@ -56,7 +56,7 @@ export class DrainChecks {
   }
 
   /**
-   * Real servers whose drain has ended, by virtual server: those of one slice. A check that fails
+   * Real servers whose drain has ended, by virtual server: those of one stretch. A check that fails
    * is retried later. The removal of a real server makes every addition of the next two to four
    * minutes slower (the kernel walks over all that were removed, ip_vs_trash_get_dest), so
    * additions that wait go first unless drains have deadlines.

@@ -1,5 +1,5 @@
 /**
- * The steps of slow starts that a pass takes: those of one slice, the Services in turns. So those
+ * The steps of slow starts that a pass takes: those of one stretch, the Services in turns. So those
  * of a Service with very many real servers are taken later, not left out, and nobody waits for
  * them.
  */

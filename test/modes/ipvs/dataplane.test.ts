@@ -182,7 +182,7 @@ describe('IpvsDataplane', () => {
 
   it('keeps addresses that an earlier process added', async () => {
     const { dataplane, pass, memory } = await running()
-    // More than a slice of keys: the addresses are looked at before all virtual servers are.
+    // More than a stretch of keys: the addresses are looked at before all virtual servers are.
     const frontends = Array.from({ length: 450 }, (_, index) =>
       frontendOf({ address: `10.97.${index >> 8}.${index & 255}` }),
     )

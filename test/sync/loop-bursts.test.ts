@@ -10,8 +10,8 @@ import { Budget } from '../../src/values/budget.ts'
 import { service } from '../support/objects.ts'
 
 const BURST = 3000
-/** Frontends without endpoints in a slice, where the clock stands still. */
-const SLICE = 200
+/** Frontends without endpoints in a stretch, where the clock stands still. */
+const STRETCH = 200
 
 const NODE: NodeContext = {
   nodeName: 'node0',
@@ -39,10 +39,10 @@ class World {
   #onPass: () => void = () => undefined
   readonly loop: SyncLoop
 
-  constructor(takesPortions: boolean, { keyMs = 0, passMs = 0 } = {}) {
+  constructor(hasCheapPasses: boolean, { keyMs = 0, passMs = 0 } = {}) {
     this.loop = new SyncLoop({
       dataplane: {
-        takesPortions,
+        hasCheapPasses,
         frontend: (key) => {
           this.#nowMs += keyMs
           this.#keys.push(key)
@@ -105,7 +105,7 @@ class World {
 const burst = Array.from({ length: BURST }, (_, index) => serviceOf(index))
 const sizesOf = (passes: readonly (readonly string[])[]): readonly number[] => passes.map((keys) => keys.length)
 
-describe('SyncLoop with a dataplane that takes portions', () => {
+describe('SyncLoop with a dataplane whose passes are cheap', () => {
   it('computes everything before its first pass', async () => {
     const world = new World(true)
     world.put(...burst)
@@ -114,14 +114,14 @@ describe('SyncLoop with a dataplane that takes portions', () => {
     await world.loop.close()
   })
 
-  it('applies a later burst in portions, and reports only before the last that all is computed', async () => {
+  it('applies a later burst in parts, and reports only before the last that all is computed', async () => {
     const world = new World(true)
     await world.open()
     world.put(...burst)
     world.loop.resume()
     await world.until(() => world.passes.flat().length === BURST)
     const sizes = sizesOf(world.passes).slice(1)
-    assert.ok(Math.max(...sizes) <= SLICE, `${sizes}`)
+    assert.ok(Math.max(...sizes) <= STRETCH, `${sizes}`)
     assert.equal(new Set(world.passes.flat()).size, BURST)
     const complete = world.complete.slice(1)
     assert.deepEqual([complete.indexOf(true), complete.at(-1)], [complete.length - 1, true])
@@ -183,7 +183,7 @@ describe('SyncLoop with a dataplane that takes portions', () => {
     await world.loop.close()
   })
 
-  it('applies a single change that comes during a burst with the next portion, and the oldest of the burst too', async () => {
+  it('applies a single change that comes during a burst with the next part, and the oldest of the burst too', async () => {
     const world = new World(true, { passMs: 1000 })
     await world.open()
     world.put(...burst)
@@ -253,15 +253,15 @@ describe('DirtyOwners', () => {
     )
   })
 
-  it('lets no owner wait forever, whatever the size of slices, while newer ones keep coming', () => {
+  it('lets no owner wait forever, whatever the size of stretches, while newer ones keep coming', () => {
     for (const size of [1, 2, 3, 4, 5]) {
       const dirty = dirtyOf('a', 'b', 'c')
-      let slices = 0
-      for (let isWaiting = true; isWaiting && slices < 100; slices++) {
-        for (let index = 0; index < size; index++) dirty.add(`new-${slices}-${index}`)
+      let stretches = 0
+      for (let isWaiting = true; isWaiting && stretches < 100; stretches++) {
+        for (let index = 0; index < size; index++) dirty.add(`new-${stretches}-${index}`)
         if (takeAll(() => dirty.takeFromBothEnds(), size).includes('c')) isWaiting = false
       }
-      assert.ok(slices <= 12, `${slices} slices of ${size}`)
+      assert.ok(stretches <= 12, `${stretches} stretches of ${size}`)
     }
   })
 
@@ -279,10 +279,10 @@ describe('DirtyOwners', () => {
 })
 
 describe('SyncLoop with a dataplane that writes everything at once', () => {
-  it('needs a pass or two for a burst of Services that are longer than a slice', async () => {
+  it('needs a pass or two for a burst of Services that are longer than a stretch', async () => {
     const world = new World(false, { keyMs: 1 })
     await world.open()
-    // Four frontends of 1 ms each: two slices.
+    // Four frontends of 1 ms each: two stretches.
     const externalIps = (index: number): string[] => [1, 2, 3].map((last) => `198.18.${index}.${last}`)
     world.put(...burst.slice(0, 50).map((service, index) => ({ ...service, externalIps: externalIps(index) })))
     world.loop.resume()
