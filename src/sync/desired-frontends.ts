@@ -5,22 +5,25 @@
  */
 import { frontendsOf, type FrontendSettings } from '../service/contribution.ts'
 import { type Frontend, frontendComparison, type FrontendKey } from '../service/frontends.ts'
-import { changedFields, type NodeContext, READS_ALL, READS_LOCAL_ADDRESSES } from '../service/node-context.ts'
+import { changedFields, type NodeContext } from '../service/node-context.ts'
 import type { EndpointSlice, ObjectChange, Service } from '../service/objects.ts'
 import { Budget, type Work } from '../values/budget.ts'
 import type { Problem } from '../values/errors.ts'
 import { ClusterIps } from './cluster-ips.ts'
 import { DirtyOwners } from './dirty-owners.ts'
 import { type Claim, type Loss, OwnedMap } from './owned-map.ts'
-import { OwnerChoices } from './owner-choices.ts'
-import { OwnerReads } from './owner-reads.ts'
+import { OwnerRecords } from './owner-records.ts'
 import { OwnerWork } from './owner-work.ts'
-import type { FrontendListener } from './frontend-listener.ts'
-import { isNeededFirst } from './needed-first.ts'
 import { namespaceOf, NodeRoom } from './node-room.ts'
 import { OwnedSlices, sliceKeyOf } from './owned-slices.ts'
 
-const NO_KEYS: readonly FrontendKey[] = []
+/** Who receives what has changed. */
+export interface FrontendListener {
+  /** The frontend that owns `key` has changed; undefined when no Service claims the key any more. */
+  frontend(key: FrontendKey, frontend: Frontend | undefined): void
+  /** All present problems with this owner's frontends. */
+  problems(owner: string, problems: readonly Problem[]): void
+}
 
 /**
  * Decisions about the room of the node in one call that does everything. Each may let Services grow
@@ -32,22 +35,11 @@ export class DesiredFrontends {
   readonly #services = new Map<string, Service>()
   readonly #slices = new OwnedSlices()
   readonly #owned = new OwnedMap<FrontendKey, Frontend>(frontendComparison())
-  /** What each owner claims. */
-  readonly #claimed = new Map<string, readonly FrontendKey[]>()
-  readonly #dirty = new DirtyOwners()
-  /**
-   * Owners whose work is longer than the stretch that it began in, with that work, or undefined if
-   * it has not begun.
-   */
-  readonly #long = new Map<string, OwnerWork | undefined>()
-  /** Those of them that became dirty while their work was under way. */
-  readonly #again = new Set<string>()
-  /** Owners whose last work was long; none that `all` has computed, which ends although they change all the time. */
-  readonly #slow = new Set<string>()
+  readonly #dirty = new DirtyOwners<OwnerWork>()
+  readonly #records = new OwnerRecords()
+  /** Slow owners are not remembered in `all`, which ends although they change all the time. */
   #isInAll = false
   readonly room: NodeRoom
-  readonly #reads = new OwnerReads()
-  readonly #choices = new OwnerChoices()
   readonly #troubled = new Set<string>()
   readonly #clusterIps = new ClusterIps(this.#services)
   readonly #settings: FrontendSettings
@@ -71,7 +63,7 @@ export class DesiredFrontends {
   apply(change: ObjectChange): void {
     if (change.kind === 'services') this.#applyService(change.key, change.value)
     else if (change.kind === 'endpointslices')
-      for (const owner of this.#slices.apply(change.key, change.value)) this.#mark(owner)
+      for (const owner of this.#slices.apply(change.key, change.value)) this.#dirty.mark(owner)
   }
 
   /** Replaces the view of the node: owners that read a field that differs become dirty. */
@@ -79,17 +71,7 @@ export class DesiredFrontends {
     const changed = changedFields(this.#context, context)
     this.#context = context
     if (changed === 0) return
-    for (const owner of this.#services.keys()) if ((this.#reads.of(owner) & changed) !== 0) this.#mark(owner)
-  }
-
-  /**
-   * An owner becomes dirty: its next work waits for the one under way, and with the long ones if it
-   * was long the last time.
-   */
-  #mark(owner: string): void {
-    if (this.#long.get(owner) !== undefined) this.#again.add(owner)
-    else if (this.#slow.has(owner)) this.#long.set(owner, undefined)
-    else this.#dirty.add(owner)
+    for (const owner of this.#services.keys()) if ((this.#records.reads(owner) & changed) !== 0) this.#dirty.mark(owner)
   }
 
   /**
@@ -112,24 +94,17 @@ export class DesiredFrontends {
 
   /** Continues until the stretch is over with the owners whose work is long, in turns; returns how many are left. */
   resume(listener: FrontendListener, nowMs = Number.POSITIVE_INFINITY): number {
-    for (const owner of this.#long.keys()) {
-      this.#continue(owner, listener)
+    for (let next = this.#dirty.takeLong(); next !== undefined; next = this.#dirty.takeLong()) {
+      this.#run(next.work ?? this.#workOf(next.owner), listener)
       if (this.budget.spent()) break
     }
     this.#decide(nowMs)
-    return this.#long.size
-  }
-
-  /** An owner that is not done then moves to the end of the queue. */
-  #continue(owner: string, listener: FrontendListener): void {
-    const work = this.#long.get(owner)
-    this.#long.delete(owner)
-    this.#run(work ?? this.#workOf(owner), listener)
+    return this.longCount
   }
 
   /** Owners that may have more of the node, or must have less, become dirty. */
   #decide(nowMs: number): void {
-    for (const owner of this.room.decide(nowMs)) this.#mark(owner)
+    for (const owner of this.room.decide(nowMs)) this.#dirty.mark(owner)
   }
 
   /**
@@ -142,7 +117,10 @@ export class DesiredFrontends {
     for (const owner of Array.from(this.#dirty.keys()).filter(this.#isNeededFirst)) {
       this.#dirty.delete(owner)
       this.#run(this.#workOf(owner), listener)
-      for (; this.#long.has(owner); this.#continue(owner, listener)) yield
+      while (this.#dirty.isLong(owner)) {
+        yield
+        this.#run(this.#dirty.takeLong(owner)?.work ?? this.#workOf(owner), listener)
+      }
     }
     let decisions = 0
     do {
@@ -158,12 +136,12 @@ export class DesiredFrontends {
   }
 
   get isDirty(): boolean {
-    return this.#dirty.size + this.#long.size > 0
+    return this.#dirty.size + this.#dirty.longSize > 0
   }
 
   /** How many owners have work that `resume` continues. */
   get longCount(): number {
-    return this.#long.size
+    return this.#dirty.longSize
   }
 
   /** The slice of this key (`namespace/name`) as last applied. */
@@ -213,7 +191,7 @@ export class DesiredFrontends {
 
   /** What a Service claims, won or lost, as last computed. */
   claimedBy(owner: string): readonly FrontendKey[] {
-    return this.#claimed.get(owner) ?? NO_KEYS
+    return this.#records.claimed(owner)
   }
 
   /** How many claims have lost their address and port to another Service. */
@@ -232,7 +210,7 @@ export class DesiredFrontends {
 
   /** How many Services have made each choice in force, by the names in CHOICE_NAMES. */
   choiceCounts(): ReadonlyMap<string, number> {
-    return this.#choices.counts()
+    return this.#records.choiceCounts()
   }
 
   #applyService(owner: string, service: Service | undefined): void {
@@ -240,8 +218,8 @@ export class DesiredFrontends {
     if (before?.createdAtMs !== service?.createdAtMs) this.room.servicesChanged(namespaceOf(owner))
     if (service === undefined) this.#services.delete(owner)
     else this.#services.set(owner, service)
-    this.#mark(owner)
-    for (const concerned of this.#clusterIps.changed(owner, before, service)) this.#mark(concerned)
+    this.#dirty.mark(owner)
+    for (const concerned of this.#clusterIps.changed(owner, before, service)) this.#dirty.mark(concerned)
   }
 
   *#ages(): Generator<{ readonly owner: string; readonly since: number }, void, void> {
@@ -264,37 +242,39 @@ export class DesiredFrontends {
           : (turn) => frontendsOf(service, this.#slices.of(owner), this.#context, this.#settings, turn),
       room: this.room,
       budget: this.budget,
-      claimed: this.#claimed.get(owner) ?? NO_KEYS,
+      claimed: this.#records.claimed(owner),
       owned: this.#owned,
     })
   }
 
   #run(work: OwnerWork, listener: FrontendListener): void {
     const { owner } = work
-    // Until it is done, which fields it will read is not known; and a listener may throw.
-    this.#reads.set(owner, READS_ALL)
-    this.#long.set(owner, work)
+    this.#records.begin(owner)
+    // Before it runs, because a listener may throw.
+    this.#dirty.begin(owner, work)
     work.run((key) => listener.frontend(key, this.#owned.get(key)))
-    if (!work.isDone) return
-    this.#long.delete(owner)
-    this.#settle(work, listener)
+    if (work.isDone) this.#settle(work, listener)
   }
 
   #settle({ owner, contribution, claims, isLong }: OwnerWork, listener: FrontendListener): void {
-    this.#reads.set(owner, contribution?.reads ?? READS_LOCAL_ADDRESSES)
-    if (contribution === undefined) this.#claimed.delete(owner)
-    else this.#claimed.set(owner, claims)
-    if (isLong && contribution !== undefined && !this.#isInAll) this.#slow.add(owner)
-    else this.#slow.delete(owner)
+    this.#records.set(owner, contribution, claims)
+    this.#dirty.done(owner, isLong && contribution !== undefined && !this.#isInAll)
     this.room.settle(owner, contribution?.cost ?? 0, contribution?.shortage)
-    this.#choices.set(owner, contribution?.choices)
     // It is computed again after the decision.
     if (!this.room.isUndecided(owner)) this.#report(owner, contribution?.problems ?? [], listener)
-    if (this.#again.delete(owner)) this.#mark(owner)
   }
 
   #report(owner: string, problems: readonly Problem[], listener: FrontendListener): void {
     if (problems.length === 0 ? this.#troubled.delete(owner) : this.#troubled.add(owner))
       listener.problems(owner, problems)
   }
+}
+
+/**
+ * Whether the rest of the cluster needs a Service before it can work: `default/kubernetes`, and
+ * every Service in kube-system that answers DNS.
+ */
+function isNeededFirst(service: Service): boolean {
+  if (service.namespace === 'default') return service.name === 'kubernetes'
+  return service.namespace === 'kube-system' && service.ports.some((port) => port.port === 53)
 }

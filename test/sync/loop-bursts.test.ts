@@ -219,9 +219,9 @@ function takeAll(take: () => string | undefined, limit = Number.POSITIVE_INFINIT
 }
 
 describe('DirtyOwners', () => {
-  const dirtyOf = (...owners: readonly string[]): DirtyOwners => {
-    const dirty = new DirtyOwners()
-    for (const owner of owners) dirty.add(owner)
+  const dirtyOf = (...owners: readonly string[]): DirtyOwners<never> => {
+    const dirty = new DirtyOwners<never>()
+    for (const owner of owners) dirty.mark(owner)
     return dirty
   }
 
@@ -243,10 +243,10 @@ describe('DirtyOwners', () => {
   it('gives an owner that was taken or deleted and became dirty again its new place', () => {
     const dirty = dirtyOf('a', 'b', 'c')
     dirty.delete('a')
-    dirty.add('a')
+    dirty.mark('a')
     assert.equal(dirty.takeFromBothEnds(), 'a')
     assert.equal(dirty.takeOldest(), 'b')
-    dirty.add('b')
+    dirty.mark('b')
     assert.deepEqual(
       takeAll(() => dirty.takeFromBothEnds()),
       ['b', 'c'],
@@ -258,7 +258,7 @@ describe('DirtyOwners', () => {
       const dirty = dirtyOf('a', 'b', 'c')
       let stretches = 0
       for (let isWaiting = true; isWaiting && stretches < 100; stretches++) {
-        for (let index = 0; index < size; index++) dirty.add(`new-${stretches}-${index}`)
+        for (let index = 0; index < size; index++) dirty.mark(`new-${stretches}-${index}`)
         if (takeAll(() => dirty.takeFromBothEnds(), size).includes('c')) isWaiting = false
       }
       assert.ok(stretches <= 12, `${stretches} stretches of ${size}`)
@@ -266,10 +266,10 @@ describe('DirtyOwners', () => {
   })
 
   it('gives every owner exactly once while others come in between', () => {
-    const dirty = new DirtyOwners()
+    const dirty = new DirtyOwners<never>()
     const seen: string[] = []
     for (let round = 0; round < 300; round++) {
-      for (let index = 0; index < 20; index++) dirty.add(`${round}-${index}`)
+      for (let index = 0; index < 20; index++) dirty.mark(`${round}-${index}`)
       seen.push(...takeAll(() => dirty.takeFromBothEnds(), 15))
     }
     seen.push(...takeAll(() => dirty.takeFromBothEnds()))
