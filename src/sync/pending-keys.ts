@@ -60,10 +60,6 @@ export class PendingKeys {
     return this.#dirty.keys()
   }
 
-  get hasUnread(): boolean {
-    return this.#unread.size > 0
-  }
-
   /** The unread keys, which the caller reads. */
   takeUnread(): readonly string[] {
     const keys = Array.from(this.#unread)

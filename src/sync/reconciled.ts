@@ -4,7 +4,8 @@
  * others.
  * @impure
  */
-import { CarefulRead } from './careful-read.ts'
+import { backoffMs } from '../values/backoff.ts'
+import { asError } from '../values/errors.ts'
 import { batchWritten, type BatchWritten } from './channels.ts'
 import { CONTESTED_REPAIRS } from './key-history.ts'
 import type { Pass } from './pass.ts'
@@ -19,6 +20,9 @@ import type { Direction, Step, TableCounts, TableName } from './table.ts'
  */
 const RETRY_KEYS = 16
 const RETRY_PAUSE_MS = 250
+
+/** The wait before a table that could not be read is read again. */
+const REREAD_MS = { firstMs: 1000, maxMs: 30_000 }
 
 /** A table with its state, without its item and operation types. */
 export interface Reconciled {
@@ -69,11 +73,27 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
   const directionOf = (step: Step<Item, Op>): Direction => (step.ops.some(isRemoval) ? 'remove' : 'add')
   /** Planned removals by key: a key that is planned again in the same pass replaces its earlier removals. */
   const removals = new Map<string, Step<Item, Op>>()
-  const reading = new CarefulRead(sync)
+  /** The table cannot be read: passes go on without it. */
+  let unreadable: { readonly error: Error; readonly tries: number; readonly retryAtMs: number } | undefined
   /** How many keys may fail again before this pass stops retrying. */
   let retriesLeft = RETRY_KEYS
   /** No failed key is retried before this time. */
   let retryAtMs = Number.NEGATIVE_INFINITY
+
+  /** Resolves to the reason why the table cannot be read; undefined when nothing in it is unknown. */
+  async function read(pass: Pass): Promise<Error | undefined> {
+    if (unreadable !== undefined && pass.nowMs < unreadable.retryAtMs) return unreadable.error
+    try {
+      await sync.read(pass.options.signal)
+      unreadable = undefined
+    } catch (thrown) {
+      pass.options.signal.throwIfAborted()
+      counts.unreadable++
+      const tries = (unreadable?.tries ?? 0) + 1
+      unreadable = { error: asError(thrown), tries, retryAtMs: pass.nowMs + backoffMs(REREAD_MS, tries) }
+    }
+    return unreadable?.error
+  }
 
   /** Returns how many steps failed. */
   async function run(steps: readonly Step<Item, Op>[], direction: Direction | undefined, pass: Pass): Promise<number> {
@@ -104,7 +124,7 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
     if (atOnce || retriesLeft <= 0 || sync.nextDueMs() === undefined) return false
     const { nowMs } = pass
     if (nowMs < retryAtMs || sync.takeRetries(nowMs, RETRY_KEYS) === 0) return false
-    const error = await reading.read(pass)
+    const error = await read(pass)
     if (error !== undefined) {
       pass.unreadable.push({ table: kind.name, error })
       return false
@@ -171,7 +191,7 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
       removals.clear()
       retriesLeft = RETRY_KEYS
       if (atOnce) sync.takeRetries(pass.nowMs, Number.POSITIVE_INFINITY)
-      return reading.read(pass)
+      return read(pass)
     },
     async add(pass) {
       const { additions, keys, isFull } = planStretch(pass)
@@ -200,7 +220,7 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
     rows: () => rowsOf(sync),
     allowRemovals: () => sync.allowRemovals(),
     nextDueMs() {
-      if (reading.retryAtMs !== undefined) return reading.retryAtMs
+      if (unreadable !== undefined) return unreadable.retryAtMs
       const next = sync.nextDueMs()
       // Dirty keys never wait.
       return next === undefined || next === 0 ? next : Math.max(next, retryAtMs)

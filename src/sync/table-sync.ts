@@ -119,11 +119,6 @@ export class TableSync<Item, Op> {
     return this.#pending.takeRetries(nowMs, limit)
   }
 
-  /** Whether something is unknown, so that `read` asks the kernel. */
-  get isUnread(): boolean {
-    return this.#allUnread || this.#pending.hasUnread
-  }
-
   /**
    * Reads what is unknown. What is doubted meanwhile stays unknown, because the kernel may have
    * listed it before. Rejects when the kernel cannot be read; then nothing changes here.
