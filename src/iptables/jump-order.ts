@@ -89,11 +89,6 @@ export class JumpOrder {
     this.#quiet.delete(key)
   }
 
-  /** Whether the jump waits, or has waited and may still be displaced. */
-  isContested(key: string): boolean {
-    return this.#contests.has(key)
-  }
-
   /** When the rules have to be read again because of a contested jump; undefined: there is none. */
   nextDueMs(): number | undefined {
     if (this.#contests.size === 0) return undefined

@@ -26,7 +26,6 @@ export class WaitingClaims<Claim extends { readonly owner: string }> {
     return this.#byOwner.has(owner)
   }
 
-  /** All claims in order. */
   inOrder(): Claim[] {
     return Array.from(this.#byOwner.values()).sort((a, b) => (this.#precedes(a, b) ? -1 : 1))
   }

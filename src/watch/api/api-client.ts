@@ -104,7 +104,6 @@ export class ApiClient {
     this.#acceptList = metadataOnly ? metadataTypes('PartialObjectMetadataList') : this.#accept
   }
 
-  /** One page of a list. */
   async list(path: string, query: Query, signal: AbortSignal): Promise<ListPage> {
     const response = await this.#request({ method: 'GET', path, query, accept: this.#acceptList, signal })
     const body = await readBody(response, MAX_BODY_BYTES, LIST_SILENCE_MS)
