@@ -6,6 +6,7 @@
 import { isClockSynchronized } from '../../native/clock-status.ts'
 import { askNetfilter } from '../../native/open.ts'
 import type { KubeProxyConfiguration } from '../config/types.ts'
+import { restOfChain } from '../nftables/chain-rest.ts'
 import { isBesideIptables, listNftBaseChains } from '../nftables/chains.ts'
 import { listNftTables } from '../nftables/tables.ts'
 import { checkNode } from '../modes/ipvs/node-preparation.ts'
@@ -18,6 +19,7 @@ import { type Seen, unseen } from './seen.ts'
 import type { InterfaceFact, NodeFacts } from './facts.ts'
 import { readNumber } from './read-files.ts'
 import { readForeignRules } from './read-foreign-rules.ts'
+import type { NftChainFact } from './rule-facts.ts'
 
 /** The value, or why it cannot be read. */
 export async function attempt<T>(read: () => Promise<T> | T): Promise<Seen<T>> {
@@ -131,6 +133,7 @@ async function versionOf(choice: IptablesChoice, signal: AbortSignal): Promise<s
 }
 
 const PROXY_TABLE = 'kube-proxy'
+const MAX_NFT_CHAINS = 100
 
 /** The tables of kube-proxy's nftables mode, and chains of other firewalls. */
 export async function readNft(signal: AbortSignal): Promise<Pick<NodeFacts, 'nftProxyTables' | 'nftChains'>> {
@@ -142,13 +145,14 @@ export async function readNft(signal: AbortSignal): Promise<Pick<NodeFacts, 'nft
   )
   const nftChains = await attempt(() =>
     askNetfilter([], async (netlink) => {
-      const chains = await listNftBaseChains(netlink, { signal })
-      return chains
-        .filter((chain) => chain.table !== PROXY_TABLE && isBesideIptables(chain))
-        .flatMap(({ family, table, chain, hook, policy }) =>
-          hook === 'prerouting' || hook === 'postrouting' ? [] : { family, table, chain, hook, policy },
-        )
-        .slice(0, 100)
+      const facts: NftChainFact[] = []
+      for (const base of await listNftBaseChains(netlink, { signal })) {
+        const { family, table, chain, hook } = base
+        if (facts.length === MAX_NFT_CHAINS || table === PROXY_TABLE || !isBesideIptables(base)) continue
+        if (hook === 'prerouting' || hook === 'postrouting') continue
+        facts.push({ family, table, chain, hook, policy: await restOfChain(netlink, base, { signal }) })
+      }
+      return facts
     }),
   )
   return { nftProxyTables, nftChains }

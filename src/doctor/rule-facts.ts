@@ -32,7 +32,8 @@ export const NFT_CHAIN = object({
   table: text(100),
   chain: text(100),
   hook: oneOf('input', 'forward', 'output'),
-  policy: oneOf('accept', 'drop'),
+  /** What it does with a packet about which none of its conditions decides. */
+  policy: oneOf('accept', 'drop', 'reject'),
 })
 
 /** A rule that nft made in a table of iptables. */

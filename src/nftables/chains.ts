@@ -25,7 +25,7 @@ const NFTA_HOOK_HOOKNUM = 1
 const NF_DROP = 0
 
 /** NFPROTO_* of linux/netfilter.h: the families through which packets of IP pass. */
-const FAMILIES: Readonly<Record<number, string>> = { 1: 'inet', 2: 'ip', 10: 'ip6' }
+export const FAMILIES: Readonly<Record<number, string>> = { 1: 'inet', 2: 'ip', 10: 'ip6' }
 /** NF_INET_* hooks by their number. */
 const HOOKS = ['prerouting', 'input', 'forward', 'output', 'postrouting'] as const
 

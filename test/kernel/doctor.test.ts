@@ -265,3 +265,25 @@ describe('listNftBaseChains', needs('nft'), () => {
     assert.match(found?.what ?? '', /"inet wall through" of nf_tables drops at forward/)
   })
 })
+
+describe('a firewall in a table of nft', needs('nft'), () => {
+  it('is found when its chain ends with a reject, as that of firewalld, and while it accepts the rest not', async () => {
+    const rejecting = async (): Promise<readonly string[]> => {
+      const { diagnosis } = await doctor()
+      const found = diagnosis.checks.find(({ id }) => id === 'nft-policies')?.findings ?? []
+      return found.map(({ what }) => what)
+    }
+    sh(`
+      nft add table inet firewalld; nft add chain inet firewalld zones; nft add chain inet firewalld public
+      nft 'add chain inet firewalld filter_INPUT { type filter hook input priority 10; policy accept; }'
+      nft add rule inet firewalld filter_INPUT ct state established,related accept
+      nft add rule inet firewalld filter_INPUT jump zones
+      nft add rule inet firewalld zones iifname eth9 goto public; nft add rule inet firewalld zones goto public
+      nft add rule inet firewalld public tcp dport 22 accept`)
+    assert.deepEqual(await rejecting(), [])
+    sh('nft add rule inet firewalld public counter reject with icmpx type admin-prohibited')
+    const [what, ...more] = await rejecting()
+    assert.match(what ?? '', /The chain "inet firewalld filter_INPUT" of nf_tables rejects at input/)
+    assert.deepEqual(more, [])
+  })
+})

@@ -79,10 +79,10 @@ function forwardPolicy({ rules }: NodeFacts): CheckResult {
 /** Chains at the hooks of packets whose verdict is final: in nf_tables a drop of any chain ends the packet. */
 function nftPolicies(facts: NodeFacts): CheckResult {
   return when(facts.nftChains, (chains) => {
-    const dropping = chains.filter(({ policy }) => policy === 'drop')
-    const findings: Finding[] = dropping.map((chain) => ({
+    const closed = chains.filter(({ policy }) => policy !== 'accept')
+    const findings: Finding[] = closed.map((chain) => ({
       severity: 'warning',
-      what: `The chain ${nameOf(chain)} of nf_tables drops at ${chain.hook} whatever it does not accept.`,
+      what: `The chain ${nameOf(chain)} of nf_tables ${chain.policy}s at ${chain.hook} whatever it does not accept.`,
       effect: 'A drop there is final: rules that accept in other tables, such as those of the proxy, do not count.',
       remedy: [
         'nft list ruleset',

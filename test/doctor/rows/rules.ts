@@ -53,6 +53,12 @@ export const RULES_ROWS: readonly Row[] = [
   ],
   [
     'nft-policies',
+    { nftChains: { value: [{ family: 'inet', table: 'wall', chain: 'in', hook: 'input', policy: 'reject' }] } },
+    'warning',
+    /The chain "inet wall in" of nf_tables rejects at input/,
+  ],
+  [
+    'nft-policies',
     { nftChains: { value: [{ family: 'inet', table: 'filter', chain: 'input', hook: 'input', policy: 'accept' }] } },
     'ok',
   ],

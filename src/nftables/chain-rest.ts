@@ -1,0 +1,116 @@
+/**
+ * What a base chain of nf_tables does with a packet about which no condition decides: its policy,
+ * or a rule without conditions in front of that, such as the `reject` with which the chains of
+ * firewalld end. Read-only.
+ * @impure
+ */
+import type { AttributeCursor } from '../netlink/attributes.ts'
+import { type MessageBatch, requestOf } from '../netlink/batch.ts'
+import type { CallOptions, NetlinkConnection } from '../netlink/connection.ts'
+import { NLM_F_DUMP } from '../netlink/constants.ts'
+import type { ReceivedMessage } from '../netlink/message.ts'
+import { beginNetfilter, netfilterAttributes, NFNL_SUBSYS } from '../netlink/nfnetlink-codec.ts'
+import { FAMILIES, type NftBaseChain } from './chains.ts'
+import { type NftVerdict, readExpressions } from './expressions.ts'
+
+// linux/netfilter/nf_tables.h
+const NFT_MSG_NEWRULE = 6
+const NFT_MSG_GETRULE = 7
+const NFTA_RULE_TABLE = 1
+const NFTA_RULE_CHAIN = 2
+const NFTA_RULE_EXPRESSIONS = 4
+const NFTA_LIST_ELEM = 1
+const NFTA_EXPR_NAME = 1
+
+/** Jumps that are followed from one base chain, and how deep: the kernel allows 16. */
+const MOST_CHAINS = 64
+const DEEPEST = 16
+
+export type ChainRest = 'accept' | 'drop' | 'reject'
+
+/** What a rule without conditions does. */
+export type Unconditional = NftVerdict | { readonly kind: 'reject'; readonly chain: '' }
+
+type Place = Pick<NftBaseChain, 'family' | 'table' | 'chain'>
+
+/** `netlink` is of NETLINK_NETFILTER. A chain that is gone meanwhile has its policy. */
+export function restOfChain(
+  netlink: NetlinkConnection,
+  chain: NftBaseChain,
+  options: CallOptions = {},
+): Promise<ChainRest> {
+  return restOf(chain, (place) => listUnconditional(netlink, place, options))
+}
+
+/** The same; `list` reads the rules without conditions of one chain, in order. */
+export async function restOf(
+  { policy, ...base }: Place & Pick<NftBaseChain, 'policy'>,
+  list: (place: Place) => Promise<readonly Unconditional[]>,
+): Promise<ChainRest> {
+  let chains = 0
+  const decided = async (chain: string, depth: number): Promise<ChainRest | undefined> => {
+    if (depth > DEEPEST || ++chains > MOST_CHAINS) return undefined
+    for (const rule of await list({ ...base, chain })) {
+      const { kind } = rule
+      if (kind === 'accept' || kind === 'drop' || kind === 'reject') return kind
+      const isJump = kind === 'jump' || kind === 'goto'
+      const called = isJump ? await decided(rule.chain, depth + 1) : undefined
+      if (called !== undefined) return called
+      if (kind !== 'jump') return undefined
+    }
+    return undefined
+  }
+  return (await decided(base.chain, 0)) ?? policy
+}
+
+function listUnconditional(
+  netlink: NetlinkConnection,
+  place: Place,
+  options: CallOptions,
+): Promise<readonly Unconditional[]> {
+  return netlink.dump(
+    requestOf((batch) => encodeListRules(batch, place)),
+    (message) => decodeUnconditional(message, place),
+    options,
+  )
+}
+
+/** NFT_MSG_GETRULE of one chain in the tables of all families. */
+export function encodeListRules(batch: MessageBatch, { table, chain }: Place): void {
+  beginNetfilter(batch, NFNL_SUBSYS.NFTABLES, NFT_MSG_GETRULE, NLM_F_DUMP, 'NFT_MSG_GETRULE')
+  batch.string(NFTA_RULE_TABLE, table)
+  batch.string(NFTA_RULE_CHAIN, chain)
+  batch.end()
+}
+
+/** A rule of the chain that has no condition and a verdict; undefined for every other one. */
+export function decodeUnconditional(message: ReceivedMessage, place: Place): Unconditional | undefined {
+  const attributes = netfilterAttributes(message, NFNL_SUBSYS.NFTABLES, NFT_MSG_NEWRULE, 'NFT_MSG_NEWRULE')
+  // The family is the first byte of struct nfgenmsg. Old kernels list other chains too.
+  if (FAMILIES[message.bytes[message.start] ?? 0] !== place.family) return undefined
+  let [table, chain] = ['', '']
+  let expressions: AttributeCursor | undefined
+  while (attributes.next())
+    if (attributes.type === NFTA_RULE_TABLE) table = attributes.string()
+    else if (attributes.type === NFTA_RULE_CHAIN) chain = attributes.string()
+    else if (attributes.type === NFTA_RULE_EXPRESSIONS) expressions = attributes.nested()
+  if (table !== place.table || chain !== place.chain || expressions === undefined) return undefined
+  const names = namesOf(expressions.copy())
+  if (!names.every((name) => EFFECTS.has(name))) return undefined
+  if (names.includes('reject')) return { kind: 'reject', chain: '' }
+  // Without a condition the family changes nothing.
+  return readExpressions(expressions, 'IPv4').verdict
+}
+
+/** Expressions that look at nothing. */
+const EFFECTS: ReadonlySet<string> = new Set(['counter', 'log', 'immediate', 'reject'])
+
+function namesOf(expressions: AttributeCursor): readonly string[] {
+  const names: string[] = []
+  while (expressions.next()) {
+    if (expressions.type !== NFTA_LIST_ELEM) continue
+    const element = expressions.nested()
+    while (element.next()) if (element.type === NFTA_EXPR_NAME) names.push(element.string())
+  }
+  return names
+}
