@@ -12,6 +12,7 @@ import { PassTotals } from './pass-log.ts'
 import { applyOomScore, growFreely, growSparingly } from './process.ts'
 import { prepareProxy } from './proxy-assembly.ts'
 import { ProxyHealth } from './proxy-health.ts'
+import { reachApiServer } from './reach-api-server.ts'
 import { RunningProxy } from './running-proxy.ts'
 import { chooseSources } from './sources.ts'
 import { logStart, NO_MODE } from './start-log.ts'
@@ -40,6 +41,7 @@ export async function runDaemon(options: DaemonOptions): Promise<DaemonEnd> {
   // Sources: checked, and opened by the proxy.
   const sources = await chooseSources({ ...options, requests })
   const { openSource, openNodeLabels, openEvents, needsNode, virtualIps, listPod } = sources
+  await reachApiServer(virtualIps.rule.apiServer, log)
 
   // The process and its host.
   applyOomScore(configuration.oomScoreAdj, log)

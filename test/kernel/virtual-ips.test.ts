@@ -5,8 +5,11 @@
 import assert from 'node:assert/strict'
 import { connect, createServer, type Server } from 'node:net'
 import { afterEach, beforeEach, describe, it } from 'node:test'
+import { ApiServer } from '../../dev/api-server/server.ts'
+import { openRtnetlink } from '../../native/open.ts'
+import { removeApiServerAddress } from '../../src/modes/leftovers/api-server-addresses.ts'
 import { Workbench } from '../support/daemon.ts'
-import { service, slice } from '../support/manifests.ts'
+import { node, service, slice } from '../support/manifests.ts'
 import { boundAddresses, freshNode, localRoutes, setsText, virtualServers } from '../support/kernel-state.ts'
 import { inside, leave } from '../support/net-namespace.ts'
 import { sh } from '../support/programs.ts'
@@ -247,4 +250,67 @@ describe('load-balancer addresses of other hosts', () => {
         assert.ok(await reached('10.7.0.3'))
       })
     })
+})
+
+describe('an address of the API server that a proxy before left as a virtual IP', () => {
+  let api: ApiServer
+  beforeEach(async () => {
+    sh(`${API_HOST}; ip link add kube-ipvs0 type dummy`)
+    api = new ApiServer()
+    const { port } = new URL(await api.listen())
+    server = inside('api', () =>
+      createServer((near) => {
+        const far = connect(Number(port), '127.0.0.1')
+        near.pipe(far).pipe(near)
+        for (const socket of [near, far]) socket.on('error', () => [near, far].map((one) => one.destroy()))
+      }).listen(6443),
+    )
+  })
+  afterEach(async () => {
+    server.close()
+    await api.close()
+    leave('api')
+    sh('ip netns delete api')
+  })
+
+  for (const [title, mode, remains] of [
+    ['on kube-ipvs0', 'ipvs', 'ip address add 10.7.0.2/32 dev kube-ipvs0'],
+    ['on kube-ipvs0, and the mode is another one', 'iptables', 'ip address add 10.7.0.2/32 dev kube-ipvs0'],
+    ['as a local route', 'ipvs', 'ip route add local 10.7.0.2 dev lo table local proto 73'],
+  ] as const)
+    it(`${title}, is removed before the first list, which would never come`, async () => {
+      sh(remains)
+      assert.equal(await reached('10.7.0.2'), false)
+      api.store.put('nodes', node(['10.0.2.15']))
+      api.store.put('services', balanced('web', '10.96.0.2', '10.7.0.2'))
+      bench = new Workbench(
+        {},
+        { mode, kubeIPVS: { virtualAddresses: title.startsWith('as') ? 'routes' : 'addresses' } },
+      )
+      bench.startOnApi(bench.kubeconfig('http://10.7.0.2:6443'))
+      await eventually(() => assert.match(bench.log, /"Caches are synced"/))
+      assert.match(
+        bench.log,
+        /"An address of the API server was a virtual IP of this node, and is removed" address="10\.7\.0\.2"/,
+      )
+      assert.ok(await reached('10.7.0.2'))
+    })
+
+  it('stays where a virtual server leads to the API server', async () => {
+    sh(
+      'ip address add 10.96.0.1/32 dev kube-ipvs0; ip address add 10.96.0.1/32 dev to-api; ipvsadm -A -t 10.96.0.1:443',
+    )
+    const rtnetlink = openRtnetlink()
+    try {
+      const remove = (port: number) =>
+        removeApiServerAddress(rtnetlink, '10.96.0.1', new Set([port]), AbortSignal.timeout(deadline(10_000)))
+      assert.equal(await remove(443), false)
+      assert.deepEqual(boundAddresses(), ['10.96.0.1/32'])
+      assert.equal(await remove(6443), true)
+      assert.deepEqual(boundAddresses(), [])
+      assert.equal(await remove(6443), false, 'an address of another interface is no virtual IP')
+    } finally {
+      rtnetlink.close()
+    }
+  })
 })

@@ -1,0 +1,51 @@
+/**
+ * Takes an address of the API server off the virtual IPs of this node. kube-proxy binds whatever
+ * address a load balancer gives a Service. With such a one the node reaches itself instead of the
+ * API server.
+ * @impure
+ */
+import { diffAddress } from '../../ipvs/address-diff.ts'
+import { AddressTable } from '../../ipvs/addresses.ts'
+import { diffRoute } from '../../ipvs/route-diff.ts'
+import { RouteTable } from '../../ipvs/routes.ts'
+import type { RtnetlinkConnection } from '../../netlink/rtnetlink.ts'
+import { familyOf } from '../../values/address.ts'
+import { openIpvs, unlessMissing } from '../ipvs/kernel.ts'
+
+/**
+ * Removes the address where it is a virtual IP, and resolves to whether it was one. It stays when a
+ * virtual server has it with one of these ports, which then is the way to the API server: its
+ * cluster IP. Where an interface has the address too, it stays local. Rejects when the kernel
+ * refuses an answer or a removal.
+ */
+export async function removeApiServerAddress(
+  rtnetlink: RtnetlinkConnection,
+  address: string,
+  ports: ReadonlySet<number>,
+  signal: AbortSignal,
+): Promise<boolean> {
+  if (await isServed(address, ports, signal)) return false
+  const addresses = new AddressTable(rtnetlink)
+  const routes = new RouteTable(rtnetlink, [familyOf(address)])
+  const bound = (await addresses.list([address], signal)).get(address)
+  const routed = (await routes.list([address], signal)).get(address)
+  const outcomes = [
+    ...(bound === undefined ? [] : await addresses.apply(diffAddress(undefined, bound), signal)),
+    ...(routed === undefined ? [] : await routes.apply(diffRoute(undefined, routed), signal)),
+  ]
+  const error = outcomes.find((outcome) => outcome !== undefined)
+  if (error !== undefined) throw error
+  return outcomes.length > 0
+}
+
+async function isServed(address: string, ports: ReadonlySet<number>, signal: AbortSignal): Promise<boolean> {
+  const ipvs = await unlessMissing('ipvs-missing', () => openIpvs(signal))
+  if (ipvs === undefined) return false
+  try {
+    const place = { family: familyOf(address), address, protocol: 'tcp' } as const
+    for (const port of ports) if ((await ipvs.getService({ ...place, port }, { signal })) !== undefined) return true
+    return false
+  } finally {
+    ipvs.close()
+  }
+}
