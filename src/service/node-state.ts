@@ -1,7 +1,6 @@
 /**
  * Builds the NodeContext from the Node object, the host's addresses and the configuration. After
- * the Node was deleted the last known one is used, as in kube-proxy, so that no node port is lost
- * with it.
+ * the Node was deleted the last known one is used, so that no node port is lost with it.
  */
 import type { Problem } from '../values/errors.ts'
 import {
@@ -41,8 +40,11 @@ export class NodeState {
     return this.#node
   }
 
+  /** A Node that lists no address, as for a moment after a failure of a cloud provider, keeps those that it had. */
   setNode(node: Node | undefined): void {
-    if (node !== undefined && node.name === this.#settings.nodeName) this.#node = node
+    if (node === undefined || node.name !== this.#settings.nodeName) return
+    const known = this.#node?.addresses
+    this.#node = node.addresses.length === 0 && known !== undefined ? { ...node, addresses: known } : node
   }
 
   /** @param service undefined: it is gone. Returns whether the problems of `context` may have changed. */

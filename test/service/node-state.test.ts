@@ -47,6 +47,28 @@ test('a node without an IPv6 address has a problem with primary only while a Ser
   }
 })
 
+test('a Node that is gone or lists no address keeps its addresses, and one that lists others has those', () => {
+  const state = new NodeState({ nodeName: 'node0', bindAddress: '', nodePortAddresses: () => ['primary'] })
+  state.setAddresses([
+    { interfaceName: 'eth0', address: '192.168.1.2' },
+    { interfaceName: 'eth0', address: 'fd00::2' },
+  ])
+  const rows: readonly (readonly [node: Node | undefined, IPv4: readonly string[], IPv6: readonly string[]])[] = [
+    [{ ...NODE, addresses: [] }, [], []],
+    [{ ...NODE, addresses: ['192.168.1.2', 'fd00::2'] }, ['192.168.1.2'], ['fd00::2']],
+    [undefined, ['192.168.1.2'], ['fd00::2']],
+    [{ ...NODE, addresses: [], zone: 'b' }, ['192.168.1.2'], ['fd00::2']],
+    [NODE, ['192.168.1.2'], []],
+  ]
+  for (const [node, IPv4, IPv6] of rows) {
+    state.setNode(node)
+    const { context } = state.context()
+    assert.deepEqual(context.nodePortAddresses, { IPv4, IPv6 })
+    assert.equal(context.zone, state.node?.zone)
+  }
+  assert.equal(state.node?.zone, '')
+})
+
 test('a Service with a node port changes nothing where primary is not configured', () => {
   const state = new NodeState({ nodeName: 'node0', bindAddress: '', nodePortAddresses: () => [] })
   assert.equal(state.setService('demo/a', withPort(['IPv4', 'IPv6'], 30_080)), false)
