@@ -184,7 +184,7 @@ function ipvsGateWarnings({ mode, featureGates }: UncheckedConfiguration, source
   ]
 }
 
-const IPVS_GATE_ADVICE = `The feature gate ${IPVS_GATE} is false, which says that this node is to have no IPVS. Remove it, or write a block kubeIPVS, which may be empty, into the configuration.`
+const IPVS_GATE_ADVICE = `The feature gate ${IPVS_GATE} is false, which says that this node is to have no IPVS. Remove it, or write a block kubeIPVS into the configuration (kubeIPVS: {} is enough).`
 
 function noEffect(configuration: KubeProxyConfiguration, source: string): readonly Problem[] {
   const fields = ineffectiveFields(configuration, defaultDocument())
