@@ -8,6 +8,7 @@ import { openRtnetlink } from '../../native/open.ts'
 import { RTN_LOCAL } from '../netlink/route-codec.ts'
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
 import { deadlineSignal } from '../node/deadline.ts'
+import { isLoopback } from '../values/address.ts'
 import { CodedError } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 
@@ -28,7 +29,8 @@ export async function reachApiServer(
   try {
     rtnetlink = openRtnetlink()
     for (const [address, ports] of apiServer) {
-      if (!(await isLocal(rtnetlink, address, signal))) continue
+      // Loopback always leads to this node.
+      if (isLoopback(address) || !(await isLocal(rtnetlink, address, signal))) continue
       const { removeApiServerAddress } = await import('../modes/leftovers/api-server-addresses.ts')
       if (await removeApiServerAddress(rtnetlink, address, ports, signal))
         log.warn('An address of the API server was a virtual IP of this node, and is removed', { address })
