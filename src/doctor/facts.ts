@@ -187,6 +187,8 @@ export const FACTS = object({
     OLDER_BUNDLE,
   ),
   rivals: since(seen(list(RIVAL, 40)), OLDER_BUNDLE),
+  /** The modes that the kernel has something of, in either back end of iptables. */
+  modesInKernel: since(seen(list(oneOf('ipvs', 'iptables'), 2)), OLDER_BUNDLE),
   /** The tables of kube-proxy's nftables mode, as `ip kube-proxy`. */
   nftProxyTables: seen(list(text(60), 4)),
   nftChains: seen(list(NFT_CHAIN, 100)),

@@ -11,6 +11,7 @@ import { type AllRules, IPTABLES_TABLES } from '../iptables/read-all-rules.ts'
 import { findRival, portsTaken, type RivalSearch } from '../iptables/rival-rules.ts'
 import { canonicalRule, targetOf } from '../iptables/rule-text.ts'
 import { CLEANUP_LAYOUT } from '../modes/leftovers/layouts.ts'
+import { modesIn, type ProxyMode } from '../modes/modes-in-kernel.ts'
 import type { Look } from '../modes/look/look.ts'
 import { allRulesOf } from '../modes/nft-access.ts'
 import { findProgram, runProgram, searchPath } from '../node/programs.ts'
@@ -27,6 +28,8 @@ export interface ForeignRules {
   readonly rules: readonly RulesFact[]
   readonly nftRules: NftRulesFact
   readonly rivals: readonly RivalFact[]
+  /** The modes whose rules these are. */
+  readonly modes: readonly ProxyMode[]
 }
 
 const NFT_FAMILY = { IPv4: 'ip', IPv6: 'ip6' } as const
@@ -43,6 +46,7 @@ export async function readForeignRules(look: Look, signal: AbortSignal): Promise
   const unprinted: string[] = []
   const foreign: NftRulesFact['rules'][number][] = []
   const rivals: RivalFact[] = []
+  const modes: ProxyMode[] = []
   const failures: unknown[] = []
   const words = new NftWords(signal)
   for (const iptables of other === undefined ? [chosen] : [chosen, other]) {
@@ -51,6 +55,7 @@ export async function readForeignRules(look: Look, signal: AbortSignal): Promise
       if (choice.unusable[family] !== undefined || choice.programs[family] === undefined) continue
       try {
         const all = await allRulesOf(iptables, family, signal)
+        modes.push(...modesIn({ ...NO_VIRTUAL_IPS, saved: { [family]: all.tables } }))
         rules.push(summarizeRules(all.tables, choice.mode, family))
         unprinted.push(...all.unprinted.map((table) => `${NFT_FAMILY[family]} ${table}`))
         for (const rule of all.foreign) if (foreign.length < MAX_RULES) foreign.push(await words.factOf(family, rule))
@@ -64,8 +69,11 @@ export async function readForeignRules(look: Look, signal: AbortSignal): Promise
   }
   if (rules.length === 0 && failures.length > 0) throw failures[0]
   rivals.push(...(await words.rivals()))
-  return { rules, nftRules: { unprinted: unprinted.slice(0, 10), rules: foreign }, rivals: rivals.slice(0, MAX_RIVALS) }
+  const nftRules = { unprinted: unprinted.slice(0, 10), rules: foreign }
+  return { rules, nftRules, rivals: rivals.slice(0, MAX_RIVALS), modes }
 }
+
+const NO_VIRTUAL_IPS = { device: undefined, routes: new Map<string, unknown>() }
 
 const OURS = 'KUBE-SERVICES'
 

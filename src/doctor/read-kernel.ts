@@ -11,6 +11,7 @@ import { isBesideIptables, listNftBaseChains } from '../nftables/chains.ts'
 import { listNftTables } from '../nftables/tables.ts'
 import { checkNode } from '../modes/ipvs/node-preparation.ts'
 import type { Look } from '../modes/look/look.ts'
+import { modesIn, type ProxyMode } from '../modes/modes-in-kernel.ts'
 import type { IptablesChoice } from '../node/iptables-choice.ts'
 import { runProgram } from '../node/programs.ts'
 import { CodedError, errorText } from '../values/errors.ts'
@@ -64,9 +65,9 @@ export async function readIpvs(look: Look, signal: AbortSignal): Promise<IpvsFac
   return { virtualServers: services.length, sctpServers, tcpTimeoutSeconds: tcpSeconds }
 }
 
-type Rules = Pick<NodeFacts, 'iptables' | 'rules' | 'nftRules' | 'rivals' | 'lacks'>
+type Rules = Pick<NodeFacts, 'iptables' | 'rules' | 'nftRules' | 'rivals' | 'modesInKernel' | 'lacks'>
 
-/** The back ends of iptables, their rules, and what the kernel lacks for ipvs mode. */
+/** The back ends of iptables, their rules and modes, and what the kernel lacks for ipvs mode. */
 export async function readRules(
   look: Look,
   configuration: KubeProxyConfiguration,
@@ -89,9 +90,10 @@ export async function readRules(
           iptables: { value: { backEnd: null, reason, version: null } },
           rules: { value: [] },
           ...NO_FOREIGN_RULES,
+          modesInKernel: await readModes(look, [], signal),
           lacks,
         }
-      : { iptables: unseen(reason), rules: unseen(reason), nftRules: unseen(reason), rivals: unseen(reason), lacks }
+      : { iptables: unseen(reason), ...rulesUnseen(unseen(reason)), lacks }
   }
 }
 
@@ -109,14 +111,28 @@ function readLacks(
 
 const NO_FOREIGN_RULES = { nftRules: { value: { unprinted: [], rules: [] } }, rivals: { value: [] } }
 
-async function readBackEnds(
-  look: Look,
-  signal: AbortSignal,
-): Promise<Pick<NodeFacts, 'rules' | 'nftRules' | 'rivals'>> {
+async function readBackEnds(look: Look, signal: AbortSignal): Promise<Omit<Rules, 'iptables' | 'lacks'>> {
   const read = await attempt(() => readForeignRules(look, signal))
-  if ('unseen' in read) return { rules: read, nftRules: read, rivals: read }
-  const { rules, nftRules, rivals } = read.value
-  return { rules: { value: rules }, nftRules: { value: nftRules }, rivals: { value: rivals } }
+  if ('unseen' in read) return rulesUnseen(read)
+  const { rules, nftRules, rivals, modes } = read.value
+  const modesInKernel = await readModes(look, modes, signal)
+  return { rules: { value: rules }, nftRules: { value: nftRules }, rivals: { value: rivals }, modesInKernel }
+}
+
+function rulesUnseen(reason: { readonly unseen: string }): Omit<Rules, 'iptables' | 'lacks'> {
+  return { rules: reason, nftRules: reason, rivals: reason, modesInKernel: reason }
+}
+
+/** @param ofRules the modes whose rules there are */
+function readModes(
+  look: Look,
+  ofRules: readonly ProxyMode[],
+  signal: AbortSignal,
+): Promise<NodeFacts['modesInKernel']> {
+  return attempt(async () => {
+    const byVirtualIps = modesIn({ ...(await look.virtualIps(signal)), saved: {} })
+    return Array.from(new Set([...byVirtualIps, ...ofRules]))
+  })
 }
 
 /** `1.8.9`; null when the program does not print it. */

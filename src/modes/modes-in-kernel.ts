@@ -4,10 +4,12 @@
  * programs have virtual servers too.
  */
 import type { ProxyMode } from '../config/field.ts'
-import type { SavedTables } from '../iptables/save-text.ts'
 import type { IpFamily } from '../values/protocol.ts'
 
 export type { ProxyMode }
+
+/** By table and name. */
+type Chains = ReadonlyMap<string, ReadonlyMap<string, unknown>>
 
 /** What ipvs mode has for virtual IPs, and the rules of all families that could be read. */
 export interface ModeSigns {
@@ -15,7 +17,7 @@ export interface ModeSigns {
   readonly device: object | undefined
   /** Our local routes. */
   readonly routes: { readonly size: number }
-  readonly saved: { readonly [family in IpFamily]?: SavedTables }
+  readonly saved: { readonly [family in IpFamily]?: Chains }
 }
 
 /**
@@ -28,7 +30,7 @@ const CHAIN_OF = {
 } as const satisfies Readonly<Record<ProxyMode, readonly [table: string, chain: string]>>
 
 /** Whether these are rules of a mode, with or without Services. */
-export function isOfMode(mode: ProxyMode, saved: SavedTables): boolean {
+export function isOfMode(mode: ProxyMode, saved: Chains): boolean {
   const [table, chain] = CHAIN_OF[mode]
   return saved.get(table)?.has(chain) === true
 }

@@ -169,6 +169,17 @@ describe('doctor', () => {
     assert.equal(found?.what, `kube-proxy runs on this node (process ${pid}).`)
   })
 
+  it('takes no virtual server of another program for one of ipvs mode', async () => {
+    const otherMode = async () => {
+      const { diagnosis } = await doctor('--proxy-mode', 'iptables')
+      return diagnosis.checks.find(({ id }) => id === 'other-mode')?.severity
+    }
+    sh('ipvsadm -A -t 192.0.2.9:80 -s rr')
+    assert.equal(await otherMode(), 'ok')
+    sh('ip link add kube-ipvs0 type dummy')
+    assert.equal(await otherMode(), 'note')
+  })
+
   it('says what a start changes, and nothing once it is done', async () => {
     bench.write('web.yaml', service('web', { clusterIP: '10.96.0.1' }), slice('web', ['10.244.0.1']))
     const flags = ['--config', bench.configurationFile, '--manifests', bench.directory]

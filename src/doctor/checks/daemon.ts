@@ -62,12 +62,11 @@ function reasoned({ problems, ...daemon }: DaemonFact): ReasonedDaemon {
   }
 }
 
-/** Whether the kernel serves Services although nothing follows their changes, as far as every process is visible. */
-function isAbandoned({ runningMode, processes, hiddenProcesses, ipvs, rules }: NodeFacts): boolean {
+/** Whether the kernel has what a proxy wrote although nothing follows their changes, as far as every process is visible. */
+function isAbandoned({ runningMode, processes, hiddenProcesses, modesInKernel }: NodeFacts): boolean {
   if (runningMode !== null || hiddenProcesses !== null || processes.some(({ program }) => PROXIES.has(program)))
     return false
-  const chains = valueOr(rules, []).reduce((sum, { serviceChains }) => sum + serviceChains, 0)
-  return (valueOr(ipvs, null)?.virtualServers ?? 0) > 0 || chains > 0
+  return valueOr(modesInKernel, []).length > 0
 }
 
 /** Programs that serve Services themselves, or may. */
@@ -95,7 +94,7 @@ function daemonHealth(facts: NodeFacts): CheckResult {
       return isAbandoned(facts)
         ? found({
             severity: 'warning',
-            what: 'The kernel serves Services, and no proxy answers on this node.',
+            what: 'The kernel has what a proxy wrote, and no proxy answers on this node.',
             effect: 'What the kernel has is served, but no change of a Service arrives.',
             remedy: ['# start kube-ipvs; a start changes nothing that is right'],
           })

@@ -175,24 +175,25 @@ function bothBackEnds({ rules, iptables }: NodeFacts): CheckResult {
   })
 }
 
-function otherMode({ configuration, rules, ipvs, runningMode }: NodeFacts): CheckResult {
-  return when(rules, (all) => {
+function otherMode({ configuration, modesInKernel, rules, ipvs, runningMode }: NodeFacts): CheckResult {
+  return when(modesInKernel, (modes) => {
     const findings: Finding[] = []
-    const services = all.reduce((sum, { serviceChains }) => sum + serviceChains, 0)
+    const services = valueOr(rules, []).reduce((sum, { serviceChains }) => sum + serviceChains, 0)
     // A start removes them once it has written its own state.
-    if (configuration.mode === 'ipvs' && services > 0 && runningMode !== 'iptables')
+    if (configuration.mode === 'ipvs' && modes.includes('iptables') && runningMode !== 'iptables')
       findings.push({
         severity: 'note',
-        what: `${services} chains of iptables mode are in the kernel.`,
+        what: `Rules of iptables mode are in the kernel, with ${services} chains of Services.`,
         effect: 'They serve Services until ipvs mode has written its own state; then kube-ipvs removes them.',
         remedy: [],
       })
     const virtualServers = valueOr(ipvs, null)?.virtualServers ?? 0
-    if (configuration.mode === 'iptables' && virtualServers > 0 && runningMode !== 'ipvs')
+    if (configuration.mode === 'iptables' && modes.includes('ipvs') && runningMode !== 'ipvs')
       findings.push({
         severity: 'note',
-        what: `${virtualServers} virtual servers are in the kernel.`,
-        effect: 'kube-ipvs removes those of Services after iptables mode has written its own state.',
+        what: `What ipvs mode wrote is in the kernel, and ${virtualServers} virtual servers.`,
+        effect:
+          'kube-ipvs removes it, and the virtual servers of Services, after iptables mode has written its own state.',
         remedy: [],
       })
     return found(...findings)

@@ -66,7 +66,9 @@ export const DAEMON_ROWS: readonly Row[] = [
   ['daemon-health', daemon({ room: null }), 'ok'],
   ['daemon-health', { daemon: { unseen: 'Permission denied' } }, 'unknown'],
   ['daemon-health', { daemon: { value: null }, runningMode: null }, 'warning', /no proxy answers/],
-  ['daemon-health', { daemon: { value: null }, runningMode: null, ipvs: { value: null } }, 'ok'],
+  // The virtual servers are those of another program.
+  ['daemon-health', { daemon: { value: null }, runningMode: null, modesInKernel: { value: [] } }, 'ok'],
+  ['daemon-health', { daemon: { value: null }, runningMode: null, modesInKernel: UNSEEN }, 'ok'],
   ['daemon-health', { daemon: { value: null }, runningMode: null, hiddenProcesses: 'hidepid' }, 'ok'],
   ['daemon-health', { daemon: { value: null }, runningMode: null, ...running('kube-proxy') }, 'ok'],
   ['daemon-health', { daemon: { value: null } }, 'ok'],

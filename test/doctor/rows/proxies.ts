@@ -109,9 +109,17 @@ export const PROXIES_ROWS: readonly Row[] = [
     'ok',
   ],
   ['both-back-ends', { rules: UNSEEN }, 'unknown'],
-  ['other-mode', { rules: { value: [{ ...CLEAN_RULES, serviceChains: 12 }] } }, 'note', /12 chains of iptables mode/],
+  [
+    'other-mode',
+    { modesInKernel: { value: ['iptables'] }, rules: { value: [{ ...CLEAN_RULES, serviceChains: 12 }] } },
+    'note',
+    /Rules of iptables mode are in the kernel, with 12 chains of Services/,
+  ],
   ['other-mode', { ...configured({ mode: 'iptables' }), runningMode: null }, 'note', /3 virtual servers/],
+  // keepalived and other programs have virtual servers too.
+  ['other-mode', { ...configured({ mode: 'iptables' }), runningMode: null, modesInKernel: { value: [] } }, 'ok'],
   ['other-mode', configured({ mode: 'iptables' }), 'ok'],
+  ['other-mode', { modesInKernel: UNSEEN }, 'unknown'],
   ['nftables-proxy', { nftProxyTables: { value: ['ip kube-proxy'] } }, 'warning', /nft delete table ip kube-proxy/],
   ['nftables-proxy', { nftProxyTables: { value: ['ip6 kube-proxy'] }, runningMode: 'nftables' }, 'error'],
   ['ipvs-writers', running('keepalived'), 'warning', /excludeCIDRs/],
