@@ -6,7 +6,8 @@
 import { COMMAND_HELP } from '../src/cli/command-help.ts'
 import { programOf } from '../src/start/command-line.ts'
 import { COMMANDS, type CommandName } from '../src/start/commands.ts'
-import { flagGroups, wrap } from '../src/cli/help.ts'
+import { flagGroups } from '../src/cli/help.ts'
+import { wrap } from '../src/cli/paper.ts'
 import { VERSION } from '../src/values/well-known.ts'
 
 /** Characters of a line in the file; the reader of the page fills lines as wide as the terminal. */

@@ -6,7 +6,7 @@ import type { CheckReport, Diagnosis } from '../doctor/diagnose.ts'
 import { type Finding, GROUPS, type Group } from '../doctor/finding.ts'
 import { printable } from '../values/quote.ts'
 import type { Style, StyleFormat } from '../start/style.ts'
-import { wrap } from './help.ts'
+import { wrap } from './paper.ts'
 
 export interface DiagnosisTextOptions {
   readonly style: Style

@@ -3,6 +3,7 @@
  * What most people need is first.
  */
 import { COMMAND_HELP } from './command-help.ts'
+import { wrap } from './paper.ts'
 import type { FlagGroup } from '../config/field.ts'
 import { COMMANDS, type CommandName } from '../start/commands.ts'
 import type { Flag, FlagKinds } from '../start/flag.ts'
@@ -169,19 +170,4 @@ function rowLines(
       return [`  ${term}`, ...[first].filter(Boolean).map((line) => `${indent}${line}`), ...rest]
     return [`  ${term.padEnd(termWidth)}  ${first}`.trimEnd(), ...rest]
   })
-}
-
-/** Breaks a text at spaces into lines of at most `width` characters; a longer word has its own line. */
-export function wrap(text: string, width: number): string[] {
-  const lines: string[] = []
-  let line = ''
-  for (const word of text.split(' ')) {
-    if (line !== '' && line.length + 1 + word.length > width) {
-      lines.push(line)
-      line = word
-    } else {
-      line = line === '' ? word : `${line} ${word}`
-    }
-  }
-  return [...lines, line]
 }

@@ -159,7 +159,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // What `explain` finds out and says: it compares items of tables, as their rooms describe them.
   'src/cli/explain': [
     ...COMMANDS,
-    'src/cli/help.ts',
+    'src/cli/paper.ts',
     'src/cli/terminal.ts',
     'src/ipset',
     'src/iptables',
@@ -191,6 +191,7 @@ export const TOOLS: readonly string[] = [
   'src/modes/look/kernel-state.ts',
   'src/modes/look/live-tables.ts',
   'src/modes/look/packet-reader.ts',
+  'src/modes/look/service-tables.ts',
   'src/traffic',
 ]
 

@@ -99,6 +99,11 @@ export interface Explanation {
   readonly paths: readonly ExplainedPath[]
 }
 
+/** That rules could not be read, as a sentence. */
+export function rulesUnread({ rules: { unread } }: Pick<Live, 'rules'>): readonly string[] {
+  return unread === undefined ? [] : [`The rules could not be read: ${unread.message}.`]
+}
+
 /** The part of a Service that a target names, compared with the kernel; undefined when it names none. */
 export function explainService(
   view: ServiceView,

@@ -2,9 +2,10 @@
 import { keyOfSaved, savedFrontends } from '../../modes/iptables/saved-frontends.ts'
 import { type Live, readLive } from '../../modes/look/live-tables.ts'
 import type { Look } from '../../modes/look/look.ts'
+import { modesIn, onlyMode } from '../../modes/modes-in-kernel.ts'
 import { CodedError } from '../../values/errors.ts'
 import { IP_FAMILIES } from '../../values/protocol.ts'
-import type { KernelFrontend } from './explanation.ts'
+import { type KernelFrontend, rulesUnread } from './explanation.ts'
 import { objectsAt } from './objects.ts'
 import { isTargeted, type Target } from './target.ts'
 
@@ -27,7 +28,7 @@ export async function fromKernel(look: Look, target: Target, signal: AbortSignal
     readsRules: true,
     signal,
   })
-  const { mode } = live
+  const mode = onlyMode(modesIn({ ...live.virtualIps, ...live.rules }))
   const rules = ruleFrontends(target, live)
   if (target.kind === 'service' && mode !== 'iptables')
     throw new CodedError(
@@ -48,11 +49,6 @@ export async function fromKernel(look: Look, target: Target, signal: AbortSignal
     services: [],
     kernel,
   }
-}
-
-/** That rules could not be read, as a sentence. */
-export function rulesUnread({ rules: { unread } }: Pick<Live, 'rules'>): readonly string[] {
-  return unread === undefined ? [] : [`The rules could not be read: ${unread.message}.`]
 }
 
 /** What rules of iptables mode serve, by the names in their comments. */

@@ -2,19 +2,15 @@
  * The kernel objects of a frontend as lines: what is as wanted in few words, everything else with
  * its effect and its commands.
  */
+import { SERVICE_TABLES } from '../../modes/look/service-tables.ts'
 import { printable } from '../../values/quote.ts'
 import type { StyleFormat } from '../../start/style.ts'
 import type { ExplainedObject, ExplainedRealServer, ObjectState } from './object-types.ts'
-import { hanging, labelled, type Paper } from './paper.ts'
+import { hanging, labelled, type Paper } from '../paper.ts'
 
-const KIND: Readonly<Record<ExplainedObject['kind'], string>> = {
-  'virtual-server': 'virtual server',
-  'set-entry': 'set entry',
-  address: 'address',
-  route: 'local route',
-  chain: 'chain',
-  rule: 'rule',
-}
+const OF_KIND: ReadonlyMap<string, { readonly label: string; readonly where?: string }> = new Map(
+  Object.values(SERVICE_TABLES).map((record) => [record.kind, record]),
+)
 
 const STATE: Readonly<Record<ObjectState, readonly [word: string, colour: StyleFormat | undefined]>> = {
   present: ['ok', 'green'],
@@ -36,7 +32,9 @@ export function objectLines(objects: readonly ExplainedObject[], paper: Paper): 
   for (const [kind, group] of Map.groupBy(fine, (object) => object.kind)) {
     for (const object of group.slice(0, MAX_SHOWN)) lines.push(...oneObject(object, paper))
     if (group.length > MAX_SHOWN)
-      lines.push(...labelled(KIND[kind], `and ${group.length - MAX_SHOWN} more like these`, paper))
+      lines.push(
+        ...labelled(OF_KIND.get(kind)?.label ?? kind, `and ${group.length - MAX_SHOWN} more like these`, paper),
+      )
   }
   for (const object of wrong.slice(0, 2 * MAX_SHOWN)) lines.push(...oneObject(object, paper))
   if (wrong.length > 2 * MAX_SHOWN)
@@ -50,7 +48,12 @@ function oneObject(object: ExplainedObject, paper: Paper): string[] {
   const [word, colour] = STATE[state]
   const isWrong = colour === 'red'
   const name = describe(object)
-  const lines = labelled(KIND[kind], word === '' ? name : `${word}: ${name}`, paper, isWrong ? 'red' : undefined)
+  const lines = labelled(
+    OF_KIND.get(kind)?.label ?? kind,
+    word === '' ? name : `${word}: ${name}`,
+    paper,
+    isWrong ? 'red' : undefined,
+  )
   if (means !== '') lines.push(...hanging('      ', means, paper).map((line) => (isWrong ? style('red', line) : line)))
   // Commands are never broken, so that they can be copied.
   for (const command of commands.slice(0, MAX_COMMANDS))
@@ -63,35 +66,26 @@ function oneObject(object: ExplainedObject, paper: Paper): string[] {
 }
 
 function describe({ kind, name, place, rules, virtualServer }: ExplainedObject): string {
-  switch (kind) {
-    case 'virtual-server': {
-      if (virtualServer === undefined) return name
-      const { scheduler, flags, persistenceTimeoutSeconds, realServers, traffic } = virtualServer
-      const words = [
-        scheduler,
-        ...flags.filter((flag) => flag !== 'persistent'),
-        ...(persistenceTimeoutSeconds === 0 ? [] : [`persistent for ${persistenceTimeoutSeconds} s`]),
-      ].join(', ')
-      const count = `${realServers.length} real server${realServers.length === 1 ? '' : 's'}`
-      const since =
-        traffic === null
-          ? ''
-          : `, ${traffic.connections} connections, ${traffic.packetsIn} packets in, ${traffic.packetsOut} out`
-      return `${printable(words)}, ${count}${since}`
-    }
-    case 'set-entry':
-      return `${name} in ${place}`
-    case 'address':
-      return `${name} on ${place}`
-    case 'route':
-      return `${name} in the ${place}`
-    case 'chain': {
-      const count = rules?.length ?? 0
-      return `${name}, ${count} rule${count === 1 ? '' : 's'}`
-    }
-    case 'rule':
-      return `in ${place}: ${printable(name)}`
-  }
+  if (virtualServer !== undefined) return serverText(virtualServer)
+  if (rules !== undefined) return `${name}, ${rules.length} rule${rules.length === 1 ? '' : 's'}`
+  if (kind === 'rule') return `in ${place}: ${printable(name)}`
+  const where = OF_KIND.get(kind)?.where
+  return where === undefined ? name : `${name} ${where} ${place}`
+}
+
+function serverText(server: NonNullable<ExplainedObject['virtualServer']>): string {
+  const { scheduler, flags, persistenceTimeoutSeconds, realServers, traffic } = server
+  const words = [
+    scheduler,
+    ...flags.filter((flag) => flag !== 'persistent'),
+    ...(persistenceTimeoutSeconds === 0 ? [] : [`persistent for ${persistenceTimeoutSeconds} s`]),
+  ].join(', ')
+  const count = `${realServers.length} real server${realServers.length === 1 ? '' : 's'}`
+  const since =
+    traffic === null
+      ? ''
+      : `, ${traffic.connections} connections, ${traffic.packetsIn} packets in, ${traffic.packetsOut} out`
+  return `${printable(words)}, ${count}${since}`
 }
 
 function realServerLines(server: ExplainedRealServer, paper: Paper): string[] {

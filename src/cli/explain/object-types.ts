@@ -1,6 +1,8 @@
 /** A kernel object of a Service, compared with what the kernel has: what `--output json` prints of it. */
+import type { ServiceTable } from '../../explain/wanted.ts'
 import type { SettingsInWords } from '../../ipvs/text.ts'
 import type { VirtualServerTraffic } from '../../modes/look/live-tables.ts'
+import type { SERVICE_TABLES } from '../../modes/look/service-tables.ts'
 import type { FrontendKey } from '../../service/frontends.ts'
 
 /**
@@ -22,7 +24,7 @@ export interface ExplainedRealServer {
 }
 
 export interface ExplainedObject {
-  readonly kind: 'virtual-server' | 'address' | 'route' | 'set-entry' | 'chain' | 'rule'
+  readonly kind: (typeof SERVICE_TABLES)[ServiceTable]['kind'] | 'rule'
   /** The frontend that needs it; null: the Service port as a whole. */
   readonly frontend: FrontendKey | null
   /** `10.96.0.1,tcp:80`, a rule, the name of a chain: what an operator would look for. */

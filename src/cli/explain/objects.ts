@@ -3,21 +3,30 @@
  * set entry, chain and rule, with what it means for traffic when it is missing or too much, and the
  * commands that a pass would run.
  */
+import { excessMeans } from '../../explain/role-words.ts'
+import type { ItemsOfServices, ServiceTable, Wanted } from '../../explain/wanted.ts'
 import { definitionOf, type SetRole } from '../../ipset/catalogue.ts'
 import { roleOf } from '../../ipset/render.ts'
 import { entryKey, type SetEntry } from '../../ipset/types.ts'
 import { isDraining } from '../../ipvs/drains.ts'
 import { settingsInWords } from '../../ipvs/text.ts'
 import { type RealServer, realServerKey, type VirtualServer } from '../../ipvs/types.ts'
-import { type Live, type LiveTable, rowOfWanted, type VirtualServerUse } from '../../modes/look/live-tables.ts'
-import type { ServiceTable, Wanted } from '../../explain/wanted.ts'
+import { type Live, rowOfWanted, type VirtualServerUse } from '../../modes/look/live-tables.ts'
+import {
+  entriesAt,
+  type LiveTable,
+  meansOf,
+  placeOf,
+  recordOf,
+  SERVICE_TABLE_NAMES,
+  SERVICE_TABLES,
+} from '../../modes/look/service-tables.ts'
 import type { FrontendKey } from '../../service/frontends.ts'
 import { parseFrontendKey } from '../../service/frontends.ts'
 import type { PlanRow } from '../../sync/plan.ts'
 import type { Protocol } from '../../values/protocol.ts'
 import type { ExplainedObject, ExplainedRealServer, ObjectState } from './object-types.ts'
-import { chainMeans, compareRule, extraRules, type PortOfChains } from './rule-objects.ts'
-import { absenceMeans, excessMeans } from './role-words.ts'
+import { compareRule, extraRules, type PortOfChains } from './rule-objects.ts'
 
 /**
  * @param ports the ports of the Service whose rows these are
@@ -40,11 +49,13 @@ export function compareObjects(
     ...compared,
     ...(usesSets ? frontends.flatMap((frontend) => extraEntries(frontend, own, live)) : []),
     ...wanted.flatMap((one) => extraAddresses(one, live)),
-    ...ports.flatMap((port) => {
-      const { chains, rules } = extraRules(port, wanted, live)
-      return [...chains.map((row) => extraObject(row, live, 'it has no effect unless a rule jumps to it')), ...rules]
-    }),
+    ...(wanted.some(({ item }) => 'rules' in item) ? ports.flatMap((port) => extraOfPort(port, wanted, live)) : []),
   ]
+}
+
+function extraOfPort(port: PortOfChains, wanted: readonly Wanted[], live: Live): readonly ExplainedObject[] {
+  const { chains, rules } = extraRules(port, wanted, live)
+  return [...chains.map((row) => extraObject(row, live, 'it has no effect unless a rule jumps to it')), ...rules]
 }
 
 function compareOne(wanted: Wanted, live: Live): ExplainedObject {
@@ -54,9 +65,14 @@ function compareOne(wanted: Wanted, live: Live): ExplainedObject {
   const state = row === undefined ? 'unknown' : shownState(row)
   const virtualServer = wanted.table === 'virtual-servers' ? describedIn(live, wanted.key, wanted.item) : undefined
   return {
-    ...placeOf(wanted),
+    ...placeIn(wanted),
     state,
-    means: state === 'present' ? '' : meansOf(state, wanted, live, virtualServer?.realServers ?? []),
+    means:
+      state === 'present'
+        ? ''
+        : state === 'differs' && virtualServer !== undefined
+          ? differenceOf(virtualServer.realServers)
+          : meansOf(state, wanted, live),
     commands: commandsIn(row),
     ...(virtualServer === undefined ? {} : { virtualServer }),
     ...('rules' in wanted.item ? { rules: wanted.item.rules } : {}),
@@ -73,49 +89,15 @@ function commandsIn(row: PlanRow | undefined): readonly string[] {
 }
 
 /** What an operator would look for, and where. */
-function placeOf(row: Wanted): Pick<ExplainedObject, 'kind' | 'frontend' | 'name' | 'place'> {
-  const { key: name, neededBy: frontend } = row
-  switch (row.table) {
-    case 'virtual-servers':
-      return { kind: 'virtual-server', frontend, name, place: '' }
-    case 'addresses':
-      return { kind: 'address', frontend, name, place: 'kube-ipvs0' }
-    case 'routes':
-      return { kind: 'route', frontend, name, place: 'table local' }
-    case 'set-entries':
-      return { kind: 'set-entry', frontend, name: row.item.entry, place: row.item.set }
-    case 'chains-IPv4':
-    case 'chains-IPv6':
-      return { kind: 'chain', frontend: null, name: row.item.chain, place: row.item.table }
-  }
+function placeIn(row: Wanted): Pick<ExplainedObject, 'kind' | 'frontend' | 'name' | 'place'> {
+  const { kind } = SERVICE_TABLES[row.table]
+  const [frontend, name] = 'rules' in row.item ? [null, row.item.chain] : [row.neededBy, nameOf(row)]
+  return { kind, frontend, name, place: placeOf(row) }
 }
 
-/** What follows for traffic. */
-function meansOf(
-  state: Exclude<ObjectState, 'present'>,
-  wanted: Wanted,
-  { hasIpvs }: Live,
-  realServers: readonly ExplainedRealServer[],
-): string {
-  switch (wanted.table) {
-    case 'virtual-servers':
-      if (state === 'differs') return differenceOf(realServers)
-      return hasIpvs
-        ? 'nothing answers at this address and port: connections are refused or time out'
-        : 'the kernel has no IPVS: nothing answers at this address and port'
-    case 'addresses':
-    case 'routes':
-      return state === 'differs'
-        ? 'this node answers for the address, but not in the way that the daemon wants'
-        : 'this node does not answer for the address: packets to it leave the node or have no route'
-    case 'set-entries': {
-      const role = roleOf(wanted.item.set)
-      return role === undefined ? '' : absenceMeans(role)
-    }
-    case 'chains-IPv4':
-    case 'chains-IPv6':
-      return chainMeans(state)
-  }
+/** The key of a set entry begins with its place. */
+function nameOf({ key, item }: Wanted): string {
+  return 'entry' in item ? item.entry : key
 }
 
 function differenceOf(realServers: readonly ExplainedRealServer[]): string {
@@ -192,7 +174,7 @@ function sameSettings(a: RealServer, b: RealServer): boolean {
 function extraObject(row: Wanted, live: Live, means: string): ExplainedObject {
   const table: LiveTable<unknown> | undefined = live.tables[row.table]
   const commands = commandsIn(table?.row(row.key, undefined))
-  return { ...placeOf(row), state: 'extra', means, commands, ...('rules' in row.item ? { rules: row.item.rules } : {}) }
+  return { ...placeIn(row), state: 'extra', means, commands, ...('rules' in row.item ? { rules: row.item.rules } : {}) }
 }
 
 /** Sets that hold node ports of policy Local, by protocol. */
@@ -209,31 +191,16 @@ function extraEntries(
 ): readonly ExplainedObject[] {
   const { address, port, protocol } = parseFrontendKey(key)
   const localNodePorts = isNodePort ? LOCAL_NODE_PORTS[protocol] : undefined
-  const ofPort = entriesAt(live, String(port)).filter(({ set }) => definitionOf(set)?.role === localNodePorts)
+  const entries: ReadonlyMap<string, SetEntry> = live.tables['set-entries']?.items ?? new Map<string, SetEntry>()
+  const ofPort = entriesAt(entries, String(port)).filter(({ set }) => definitionOf(set)?.role === localNodePorts)
   return [
-    ...entriesAt(live, `${address},${protocol}:${port}`),
+    ...entriesAt(entries, `${address},${protocol}:${port}`),
     ...(localNodePorts === undefined ? [] : ofPort),
   ].flatMap((item) => {
     const role = roleOf(item.set)
     const row = { table: 'set-entries', key: entryKey(item), neededBy: key, item } as const
     return role === undefined || own.has(row.key) ? [] : [extraObject(row, live, excessMeans(role))]
   })
-}
-
-/** The entries of an address and port in every set but that of hairpin entries. @param here `10.96.0.1,tcp:80` */
-function entriesAt({ tables }: Pick<Live, 'tables'>, here: string): readonly SetEntry[] {
-  const entries = tables['set-entries']?.items ?? new Map<string, SetEntry>()
-  let index = indexes.get(entries)
-  if (index === undefined) indexes.set(entries, (index = indexOf(entries.values())))
-  return index.get(here) ?? []
-}
-
-/** A Service may have thousands of frontends, and the sets have the entries of all Services. */
-const indexes = new WeakMap<ReadonlyMap<string, SetEntry>, ReadonlyMap<string, readonly SetEntry[]>>()
-
-function indexOf(entries: Iterable<SetEntry>): ReadonlyMap<string, readonly SetEntry[]> {
-  const others = Array.from(entries).filter(({ set }) => definitionOf(set)?.role !== 'LOOP-BACK')
-  return Map.groupBy(others, ({ entry }) => entry.split(',').slice(0, 2).join(','))
 }
 
 const IN_TWO_WAYS = 'this node answers for the address in two ways; it leaves the one that is not configured'
@@ -250,24 +217,22 @@ function extraAddresses({ table, key, neededBy }: Wanted, live: Live): readonly 
 
 /** What is at a frontend, when nothing tells what is wanted there. */
 export function objectsAt(key: FrontendKey, live: Live): readonly ExplainedObject[] {
-  const { address, port, protocol } = parseFrontendKey(key)
-  const { tables } = live
-  const found = (table: ServiceTable, one: string): Wanted[] => {
-    const item: unknown = tables[table]?.items.get(one)
-    return item === undefined ? [] : [{ table, key: one, neededBy: key, item } as Wanted] // as the table has it
-  }
-  const rows = [
-    ...found('virtual-servers', key),
-    ...found('addresses', address),
-    ...found('routes', address),
-    ...entriesAt(live, `${address},${protocol}:${port}`).flatMap((entry) => found('set-entries', entryKey(entry))),
-  ]
+  const rows = SERVICE_TABLE_NAMES.flatMap((table) => rowsAt(key, table, live))
   const virtualServer = describedIn(live, key, undefined)
   return rows.map((row) => ({
-    ...placeOf(row),
+    ...placeIn(row),
     state: 'unknown',
     means: '',
     commands: [],
     ...(row.table === 'virtual-servers' && virtualServer !== undefined ? { virtualServer } : {}),
   }))
+}
+
+function rowsAt<Table extends ServiceTable>(neededBy: FrontendKey, table: Table, { tables }: Live): Wanted[] {
+  const items: ReadonlyMap<string, ItemsOfServices[Table]> | undefined = tables[table]?.items
+  const keys = items === undefined ? [] : (recordOf(table).at?.(neededBy, items) ?? [])
+  return keys.flatMap((key) => {
+    const item = items?.get(key)
+    return item === undefined ? [] : [{ table, key, neededBy, item } as Wanted] // as the table has it
+  })
 }

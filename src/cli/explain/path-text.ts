@@ -6,7 +6,7 @@ import type { StyleFormat } from '../../start/style.ts'
 import { formatColumns } from '../terminal.ts'
 import type { ExplainedPath, Explanation } from './explanation.ts'
 import { answerWords, choiceWords, endWords, shareWords, sourceWords, stepWords } from './path-words.ts'
-import { hanging, labelled, type Paper } from './paper.ts'
+import { hanging, labelled, type Paper } from '../paper.ts'
 
 export function pathLines(explained: ExplainedPath, { from }: Explanation, paper: Paper): string[] {
   const { frontend, source, path, because } = explained

@@ -8,10 +8,11 @@ import type { Chain } from '../../iptables/types.ts'
 import { chainHash, serviceChain } from '../../modes/iptables/chains/chain-names.ts'
 import { SHARED_CHAINS } from '../../modes/iptables/chains/service-port-render.ts'
 import type { Live } from '../../modes/look/live-tables.ts'
+import { RULES_UNREAD } from '../../modes/look/service-tables.ts'
 import type { ServiceTable, Wanted } from '../../explain/wanted.ts'
 import { type FrontendKey, type FrontendRole, parseFrontendKey, parseNodePortKey } from '../../service/frontends.ts'
 import type { IpFamily, Protocol } from '../../values/protocol.ts'
-import type { ExplainedObject, ObjectState } from './object-types.ts'
+import type { ExplainedObject } from './object-types.ts'
 
 /** A Service port, as far as its chains depend on it. */
 export interface PortOfChains {
@@ -37,16 +38,6 @@ export function isRuleOf(
   return frontends.some(({ key }) => parseNodePortKey(key) === undefined && parseFrontendKey(key).address === address)
 }
 
-/** What follows for connections where a chain is not as it is wanted. */
-export function chainMeans(state: ObjectState): string {
-  if (state === 'unknown') return UNREAD
-  return state === 'missing'
-    ? 'connections that rules send to this chain are not served'
-    : 'connections are treated by other rules than the daemon wants'
-}
-
-const UNREAD = 'the rules of this family could not be read'
-
 /** A rule in a chain that all Services share. */
 export function compareRule(
   table: Extract<ServiceTable, `chains-${string}`>,
@@ -56,7 +47,7 @@ export function compareRule(
   const chains = tables[table]?.items
   const [name = ''] = item.rules
   const base = { kind: 'rule', frontend: null, name, place: chainKey(item.table, item.chain), commands: [] } as const
-  if (chains === undefined) return { ...base, state: 'unknown', means: UNREAD }
+  if (chains === undefined) return { ...base, state: 'unknown', means: RULES_UNREAD }
   const wanted = canonicalRule(name)
   if (chains.get(base.place)?.rules.some((rule) => canonicalRule(rule) === wanted) === true)
     return { ...base, state: 'present', means: '' }

@@ -12,7 +12,7 @@ import type {
   KernelFrontend,
 } from './explanation.ts'
 import { objectLines } from './object-text.ts'
-import { hanging, labelled, type Paper } from './paper.ts'
+import { hanging, labelled, type Paper } from '../paper.ts'
 import { pathLines } from './path-text.ts'
 import type { VerdictWords } from './verdicts.ts'
 

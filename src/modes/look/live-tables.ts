@@ -1,19 +1,9 @@
 /**
  * What the kernel has in the tables of Services, whichever mode wrote it, for a comparison with
- * what is wanted. A table of a mechanism that the kernel does not have is empty.
+ * what is wanted.
  */
-import { SET_ENTRIES } from '../../ipset/diff.ts'
-import { EntryTable } from '../../ipset/tables.ts'
-import type { SetEntry } from '../../ipset/types.ts'
-import { chainKind } from '../../iptables/diff.ts'
-import { chainKey } from '../../iptables/layout.ts'
-import type { SavedTables } from '../../iptables/save-text.ts'
-import type { Chain, IptablesOperation, TableId } from '../../iptables/types.ts'
-import { ADDRESSES } from '../../ipvs/address-diff.ts'
-import { AddressTable } from '../../ipvs/addresses.ts'
-import { VIRTUAL_SERVERS } from '../../ipvs/diff.ts'
+import type { ItemsOfServices, ServiceTable, Wanted } from '../../explain/wanted.ts'
 import type { Connections } from '../../ipvs/drains.ts'
-import { ROUTES } from '../../ipvs/route-diff.ts'
 import { sortedRealServers } from '../../ipvs/table.ts'
 import {
   type RealServerKey,
@@ -22,18 +12,10 @@ import {
   virtualServerKey,
   type VirtualServerKey,
 } from '../../ipvs/types.ts'
-import { type PlanRow, type RowKind, rowOf } from '../../sync/plan.ts'
-import type { IpFamily } from '../../values/protocol.ts'
-import { modesIn, onlyMode, type ProxyMode } from '../modes-in-kernel.ts'
-import type { ItemsOfServices, ServiceTable, Wanted } from '../../explain/wanted.ts'
+import type { PlanRow } from '../../sync/plan.ts'
 import type { Look, RulesSeen, VirtualIpsSeen } from './look.ts'
+import { type LiveTable, recordOf, type Seen, SERVICE_TABLE_NAMES } from './service-tables.ts'
 import { allVirtualServers, realServersOf } from './virtual-servers.ts'
-
-export interface LiveTable<Item> {
-  readonly items: ReadonlyMap<string, Item>
-  /** The row of a plan that wants this of the key; undefined: there is no such item, and none is wanted. */
-  row(key: string, wanted: Item | undefined): PlanRow | undefined
-}
 
 /** Since the virtual server was added. */
 export interface VirtualServerTraffic {
@@ -57,8 +39,7 @@ export interface Live {
   readonly hasIpvs: boolean
   /** The rules as they were read. */
   readonly rules: Omit<RulesSeen, 'choice'>
-  /** The mode whose items these are; null: of none, or of both. */
-  readonly mode: ProxyMode | null
+  readonly virtualIps: VirtualIpsSeen
 }
 
 export interface LiveOptions {
@@ -78,46 +59,18 @@ export async function readLive(look: Look, options: LiveOptions): Promise<Live> 
   const virtualIps = await look.virtualIps(signal)
   const rules = readsRules ? await look.rules(signal) : NO_RULES
   return {
-    tables: await tablesOf(look, servers, virtualIps, rules, signal),
+    tables: await tablesOf(look, { servers, virtualIps, rules }, signal),
     uses,
     hasIpvs,
     rules,
-    mode: onlyMode(modesIn({ ...virtualIps, ...rules })),
+    virtualIps,
   }
 }
 
-async function tablesOf(
-  look: Look,
-  servers: ReadonlyMap<VirtualServerKey, VirtualServer>,
-  { routes }: VirtualIpsSeen,
-  { saved }: Live['rules'],
-  signal: AbortSignal,
-): Promise<Live['tables']> {
-  const { rtnetlink, families } = look
-  const ipset = await look.ipset(signal)
-  const entries = ipset && new EntryTable(ipset, { families, onSetLost: () => undefined, onGrown: () => undefined })
-  return {
-    'virtual-servers': liveTable(VIRTUAL_SERVERS, servers),
-    addresses: liveTable(ADDRESSES, await new AddressTable(rtnetlink).list('all', signal)),
-    routes: liveTable(ROUTES, routes),
-    'set-entries': liveTable(SET_ENTRIES, (await entries?.list('all', signal)) ?? new Map<string, SetEntry>()),
-    'chains-IPv4': chainsIn('IPv4', saved.IPv4),
-    'chains-IPv6': chainsIn('IPv6', saved.IPv6),
-  }
-}
-
-export function liveTable<Item, Op>(kind: RowKind<Item, Op>, items: ReadonlyMap<string, Item>): LiveTable<Item> {
-  return { items, row: (key, wanted) => rowOf(kind, key, wanted, items.get(key)) }
-}
-
-/** All chains of a family, also those of others. */
-export function chainsIn(family: IpFamily, saved: SavedTables | undefined): LiveTable<Chain> | undefined {
-  if (saved === undefined) return undefined
-  const items = new Map<string, Chain>()
-  for (const table of ['nat', 'filter', 'mangle'] as const satisfies readonly TableId[])
-    for (const [chain, rules] of saved.get(table) ?? [])
-      items.set(chainKey(table, chain), { kind: 'chain', table, chain, rules })
-  return liveTable<Chain, IptablesOperation>(chainKind(family), items)
+async function tablesOf(look: Look, seen: Seen, signal: AbortSignal): Promise<Live['tables']> {
+  const tables: [ServiceTable, unknown][] = []
+  for (const name of SERVICE_TABLE_NAMES) tables.push([name, await recordOf(name).read(look, seen, signal)])
+  return Object.fromEntries(tables) as Live['tables'] // one of each name
 }
 
 /** The row of a plan for a wanted item; undefined: its table was not read. */

@@ -4,7 +4,8 @@ import { compareObjects } from '../../../src/cli/explain/objects.ts'
 import type { ExplainedObject } from '../../../src/cli/explain/object-types.ts'
 import { entryKey, type SetEntry } from '../../../src/ipset/types.ts'
 import type { VirtualServer } from '../../../src/ipvs/types.ts'
-import { chainsIn, type Live, liveTable } from '../../../src/modes/look/live-tables.ts'
+import type { Live } from '../../../src/modes/look/live-tables.ts'
+import { chainsIn, liveTable } from '../../../src/modes/look/service-tables.ts'
 import type { Wanted } from '../../../src/explain/wanted.ts'
 import { SET_ENTRIES } from '../../../src/ipset/diff.ts'
 import { ADDRESSES, hostAddress } from '../../../src/ipvs/address-diff.ts'
@@ -76,7 +77,7 @@ function live(there: There = {}): Live {
     uses: server === undefined ? new Map() : new Map([[KEY, use]]),
     hasIpvs,
     rules: { saved: {}, unread: undefined },
-    mode: 'ipvs',
+    virtualIps: { device: undefined, routes: new Map() },
   }
 }
 

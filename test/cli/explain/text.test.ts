@@ -8,7 +8,7 @@ import type { Outcome, PacketPath, PathStep } from '../../../src/explain/types.t
 import type { DaemonView, EndpointView, FrontendView, ServiceView } from '../../../src/inspect/view.ts'
 import type { Live } from '../../../src/modes/look/live-tables.ts'
 import { ADDRESSES, hostAddress } from '../../../src/ipvs/address-diff.ts'
-import { liveTable } from '../../../src/modes/look/live-tables.ts'
+import { liveTable } from '../../../src/modes/look/service-tables.ts'
 import { finishLine } from '../../../src/start/output.ts'
 import { styleFor } from '../../../src/start/style.ts'
 
@@ -100,7 +100,7 @@ const LIVE: Live = {
   uses: new Map(),
   hasIpvs: true,
   rules: { saved: {}, unread: undefined },
-  mode: 'ipvs',
+  virtualIps: { device: undefined, routes: new Map() },
 }
 
 function targetOf(text: string): Target {

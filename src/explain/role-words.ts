@@ -2,7 +2,7 @@
  * What follows for traffic when a firewall does not know that a frontend has a role, or knows a
  * role that it does not have.
  */
-import type { Role } from '../../service/policy.ts'
+import type { Role } from '../service/policy.ts'
 
 interface RoleWords {
   readonly absence: string

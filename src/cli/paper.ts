@@ -1,7 +1,6 @@
 /** Lines of a given width: labels with texts beside them, and texts with an indent. */
-import { printable } from '../../values/quote.ts'
-import { wrap } from '../help.ts'
-import type { Style, StyleFormat } from '../../start/style.ts'
+import { printable } from '../values/quote.ts'
+import type { Style, StyleFormat } from '../start/style.ts'
 
 export interface Paper {
   readonly style: Style
@@ -31,4 +30,19 @@ export function labelled(label: string, written: string, paper: Paper, colour?: 
 /** A text whose lines all have the same indent. */
 export function hanging(indent: string, text: string, { width }: Paper): string[] {
   return wrap(printable(text), Math.max(8, width - indent.length)).map((line) => `${indent}${line}`)
+}
+
+/** Breaks a text at spaces into lines of at most `width` characters; a longer word has its own line. */
+export function wrap(text: string, width: number): string[] {
+  const lines: string[] = []
+  let line = ''
+  for (const word of text.split(' ')) {
+    if (line !== '' && line.length + 1 + word.length > width) {
+      lines.push(line)
+      line = word
+    } else {
+      line = line === '' ? word : `${line} ${word}`
+    }
+  }
+  return [...lines, line]
 }
