@@ -4,12 +4,10 @@
  */
 import { SET_ENTRIES, SETS } from '../../src/ipset/diff.ts'
 import { IptablesTable } from '../../src/iptables/table.ts'
-import { ADDRESSES, DEVICE } from '../../src/ipvs/address-diff.ts'
-import { VIRTUAL_SERVERS } from '../../src/ipvs/diff.ts'
-import { ROUTES } from '../../src/ipvs/route-diff.ts'
 import { ChosenSchedulers } from '../../src/modes/ipvs/chosen-schedulers.ts'
 import { IpvsDataplane } from '../../src/modes/ipvs/dataplane.ts'
 import { IptablesFirewall } from '../../src/modes/ipvs/iptables-firewall/firewall.ts'
+import { IPVS_KINDS } from '../../src/modes/ipvs/tables.ts'
 import { isAnyPending } from '../../src/modes/mode.ts'
 import { IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import type { IptablesChoice } from '../../src/node/iptables-choice.ts'
@@ -32,6 +30,10 @@ const CHOICE: IptablesChoice = {
   saved: {},
 }
 
+type InMemory<Kinds> = {
+  readonly [Name in keyof Kinds]: Kinds[Name] extends TableKind<infer Item, infer Op> ? MemoryTable<Item, Op> : never
+}
+
 export class MemoryWorld {
   readonly iptables: Readonly<Record<IpFamily, MemoryIptables>> = {
     IPv4: new MemoryIptables(),
@@ -40,6 +42,7 @@ export class MemoryWorld {
   readonly families: readonly IpFamily[]
   readonly sets
   readonly entries
+  readonly tables: InMemory<typeof IPVS_KINDS>
   readonly virtualServers
   readonly device
   readonly addresses
@@ -70,10 +73,14 @@ export class MemoryWorld {
     this.families = families
     this.sets = this.#table(SETS)
     this.entries = this.#table(SET_ENTRIES)
-    this.virtualServers = this.#table(VIRTUAL_SERVERS)
-    this.device = this.#table(DEVICE)
-    this.addresses = this.#table(ADDRESSES)
-    this.routes = this.#table(ROUTES)
+    const kinds = Object.entries(IPVS_KINDS) as unknown as [string, TableKind<unknown, unknown>][] // each with its own items
+    this.tables = Object.fromEntries(kinds.map(([name, kind]) => [name, this.#table(kind)])) as unknown as InMemory<
+      typeof IPVS_KINDS
+    > // one for each kind
+    this.virtualServers = this.tables.virtualServers
+    this.device = this.tables.device
+    this.addresses = this.tables.addresses
+    this.routes = this.tables.routes
   }
 
   #table<Item, Op>(kind: TableKind<Item, Op>): MemoryTable<Item, Op> {
@@ -127,7 +134,7 @@ export class MemoryWorld {
       },
     })
     return new IpvsDataplane({
-      tables: this,
+      tables: this.tables,
       connections: async () => new Map(this.connectionsOf()),
       firewall,
       conntrack: {

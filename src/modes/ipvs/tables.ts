@@ -3,31 +3,33 @@
  * which order a cleanup removes them, and when one is faulty. Opening, metrics, health, the removal
  * of leftovers and cleanup read these lists.
  */
-import type { AddressOperation, BoundAddress, Device, DeviceOperation } from '../../ipvs/address-diff.ts'
+import { ADDRESSES, DEVICE } from '../../ipvs/address-diff.ts'
 import { AddressTable, type AddressTableOptions } from '../../ipvs/addresses.ts'
 import type { IpvsConnection } from '../../ipvs/connection.ts'
 import { DeviceTable } from '../../ipvs/device.ts'
-import type { LocalRoute, RouteOperation } from '../../ipvs/route-diff.ts'
+import { VIRTUAL_SERVERS } from '../../ipvs/diff.ts'
+import { ROUTES } from '../../ipvs/route-diff.ts'
 import { RouteTable } from '../../ipvs/routes.ts'
-import type { VirtualServer, VirtualServerKey, VirtualServerOperation } from '../../ipvs/types.ts'
+import type { VirtualServerKey } from '../../ipvs/types.ts'
 import { VirtualServerTable } from '../../ipvs/table.ts'
 import type { RtnetlinkConnection } from '../../netlink/rtnetlink.ts'
 import { ipv6Lack, switchOnIpv6 } from '../../node/device-ipv6.ts'
 import type { SettingListener } from '../../node/sysctl.ts'
 import { type Reconciled, reconciled } from '../../sync/reconciled.ts'
-import type { TableIo } from '../../sync/table.ts'
+import type { TableIo, TableKind } from '../../sync/table.ts'
 import { TableSync } from '../../sync/table-sync.ts'
 import type { Cidr } from '../../values/cidr.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
 import { hasFailing, type ListedTable, tableOfServices } from '../table-health.ts'
 
+export const IPVS_KINDS = { virtualServers: VIRTUAL_SERVERS, device: DEVICE, addresses: ADDRESSES, routes: ROUTES }
+
+type Kinds = typeof IPVS_KINDS
+
 /** The tables as a dataplane needs them, on any io. */
-export interface IpvsTables {
-  readonly virtualServers: TableIo<VirtualServer, VirtualServerOperation>
-  readonly device: TableIo<Device, DeviceOperation>
-  readonly addresses: TableIo<BoundAddress, AddressOperation>
-  readonly routes: TableIo<LocalRoute, RouteOperation>
+export type IpvsTables = {
+  readonly [Name in keyof Kinds]: Kinds[Name] extends TableKind<infer Item, infer Op> ? TableIo<Item, Op> : never
 }
 
 /** The tables of the kernel. */
@@ -96,11 +98,8 @@ function unwanted<Item, Op>(table: TableIo<Item, Op>): Reconciled {
 }
 
 /** What is wanted of each table, and what is in the kernel. */
-export interface IpvsStates {
-  readonly virtualServers: TableSync<VirtualServer, VirtualServerOperation>
-  readonly device: TableSync<Device, DeviceOperation>
-  readonly addresses: TableSync<BoundAddress, AddressOperation>
-  readonly routes: TableSync<LocalRoute, RouteOperation>
+export type IpvsStates = {
+  readonly [Name in keyof Kinds]: Kinds[Name] extends TableKind<infer Item, infer Op> ? TableSync<Item, Op> : never
 }
 
 /**
