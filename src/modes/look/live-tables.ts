@@ -33,8 +33,8 @@ export interface VirtualServerUse {
 }
 
 export interface Live {
-  /** Virtual servers are those that were asked for; chains of a family are absent when they were not read. */
-  readonly tables: { readonly [Table in ServiceTable]: LiveTable<ItemsOfServices[Table]> | undefined }
+  /** Virtual servers are those that were asked for; a table is absent when it was not read. */
+  readonly tables: { readonly [Table in ServiceTable]?: LiveTable<ItemsOfServices[Table]> | undefined }
   readonly uses: ReadonlyMap<VirtualServerKey, VirtualServerUse>
   readonly hasIpvs: boolean
   /** The rules as they were read. */
