@@ -4,18 +4,19 @@
  * changes nothing.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type DaemonClient, isUnknown } from '../inspect/daemon-client.ts'
-import { type Names, servicePortAt } from '../inspect/names.ts'
-import type { DaemonView } from '../inspect/view.ts'
-import { type KernelState, readKernelState } from '../modes/look/kernel-state.ts'
-import { keyOfSaved } from '../modes/iptables/saved-frontends.ts'
+import { type Answered, type DaemonClient, isUnknown } from '../inspect/daemon-client.ts'
+import { servicePortAt } from '../inspect/names.ts'
+import type { DaemonView, RowsView } from '../inspect/view.ts'
+import { type IpvsState, readKernelState } from '../modes/look/kernel-state.ts'
 import { fallbackOf } from '../modes/fallback.ts'
 import { findLack } from '../modes/ipvs/kernel.ts'
 import { onlyMode } from '../modes/modes-in-kernel.ts'
+import { noRows, ROW_STATES } from '../sync/plan.ts'
 import { CodedError } from '../values/errors.ts'
 import { silentLog } from '../values/log.ts'
 import { VERSION } from '../values/well-known.ts'
 import type { FlagValues } from '../start/flags.ts'
+import { type Knows, whoKnows } from './knowledge.ts'
 import { fallbackReason, runningMode } from './running-proxy.ts'
 import { namedSource, type Settings } from '../start/settings.ts'
 import type { IpvsStatus, RealServerStatus, Status } from './status.ts'
@@ -23,10 +24,8 @@ import { verdictOf } from './status-verdict.ts'
 
 /** How long listing Services may take; names are not worth a longer wait. */
 const LIST_MS = 10_000
-/** The kernel and the daemon are read one after the other, so what seems to be missing is looked for again. */
+/** Until what seems to be wrong is looked for again. */
 const SECOND_LOOK_MS = 500
-/** Missing addresses that are named. */
-const NAMED_MISSING = 100
 
 /** @param warn what cannot be known; the status is made without it */
 export async function readStatus(
@@ -37,13 +36,15 @@ export async function readStatus(
   warn: (text: string) => void,
 ): Promise<Status> {
   const { metricsBindAddress, mode, ipvs } = settings.configuration
-  const answer = await client.daemon()
-  const daemon = isUnknown(answer) ? null : answer
-  const daemonUnknown = isUnknown(answer) ? answer : null
+  const known = await whoKnows(client, namedSource(flags, settings), () => namesOf(settings, signal))
+  const daemon = known.from === 'daemon' ? known.daemon : null
+  const daemonUnknown = known.from === 'daemon' ? null : known.silence
   if (daemonUnknown !== null && daemonUnknown.unknown !== 'off' && daemonUnknown.unknown !== 'no-daemon')
     warn(`names, health and problems are unknown: ${daemonUnknown.reason}`)
+  if (known.from === 'kernel' && known.failure !== undefined) warn(`no names of Services: ${known.failure}`)
   const running = await runningMode(metricsBindAddress, { warn })
-  const { state, named, missing } = await readKernel(client, daemon, signal)
+  const state = await readKernelState(signal)
+  const rows = daemon === null ? null : await readRows(client, signal)
   const status = {
     mode: daemon?.mode ?? running ?? onlyMode(state.modes),
     fallback:
@@ -53,11 +54,11 @@ export async function readStatus(
     proxy: { address: metricsBindAddress, answers: running !== undefined },
     version: VERSION,
     ...state,
-    ipvs: named ?? (state.ipvs === null ? null : await withNames(state.ipvs, flags, settings, signal, warn)),
+    ipvs: state.ipvs && (await withNames(state.ipvs, known, client)),
     socket: client.socket,
     daemon,
     daemonUnknown,
-    missing,
+    rows,
   }
   return { ...status, verdict: verdictOf(status) }
 }
@@ -77,67 +78,20 @@ function fallbackIn({ fallback }: DaemonView, scheduler: string): ReturnType<typ
   return fallback === null ? undefined : fallbackOf(fallback.reason, scheduler)
 }
 
-interface ReadKernel {
-  readonly state: KernelState
-  /** With the names and drains that the daemon tells; undefined when it tells none. */
-  readonly named: IpvsStatus | undefined
-  readonly missing: Status['missing']
-}
-
-/** The kernel, and what the daemon says of its items. */
-async function readKernel(client: DaemonClient, daemon: DaemonView | null, signal: AbortSignal): Promise<ReadKernel> {
-  const state = await readKernelState(signal)
-  const look = daemon === null ? undefined : await compare(state, client, daemon)
-  if (look === undefined) return { state, named: undefined, missing: null }
-  if (look.missing?.count === 0) return { state, ...look }
+/** What is wrong is looked for again, because a pass may be at work. null: the daemon does not say. */
+async function readRows(client: DaemonClient, signal: AbortSignal): Promise<Status['rows']> {
+  const first = rowsIn(await client.rows())
+  if (first === null || (first.unread.length === 0 && first.wrong.length === 0)) return first
   await sleep(SECOND_LOOK_MS, undefined, { signal })
-  const again = await readKernelState(signal)
-  const second = await compare(again, client, daemon)
-  return second === undefined ? { state, named: undefined, missing: null } : { state: again, ...second }
+  return rowsIn(await client.rows())
 }
 
-/** undefined when the daemon stopped to answer. */
-async function compare(
-  state: KernelState,
-  client: DaemonClient,
-  daemon: DaemonView | null,
-): Promise<Omit<ReadKernel, 'state'> | undefined> {
-  const names = await client.names()
-  if (isUnknown(names)) return undefined
-  const drains = await client.drains()
-  const byServer = new Map<string, NonNullable<RealServerStatus['drain']>>()
-  for (const { virtualServer, realServer, seconds, deadlineSeconds } of isUnknown(drains) ? [] : drains.drains)
-    byServer.set(`${virtualServer} ${realServer}`, { seconds, deadlineSeconds })
-  const { ipvs } = state
-  const virtualServers = ipvs?.virtualServers.map((virtual) => ({
-    ...virtual,
-    service: servicePortAt(names, virtual.key),
-    realServers: virtual.realServers.map((server): RealServerStatus => {
-      const drain = server.draining ? byServer.get(`${virtual.key} ${server.key}`) : undefined
-      return drain === undefined ? server : { ...server, drain }
-    }),
-  }))
-  return {
-    named:
-      ipvs === null || virtualServers === undefined ? undefined : { ...ipvs, namesFrom: 'the daemon', virtualServers },
-    missing: missingOf(state, names, daemon),
-  }
-}
-
-/** Frontends of the daemon that the kernel does not have; null where nothing says which it should have. */
-function missingOf({ ipvs, rules }: KernelState, names: Names, daemon: DaemonView | null): Status['missing'] {
-  const there = daemon?.mode === 'ipvs' ? ipvs?.virtualServers.map(({ key }) => key) : rules?.map(keyOfSaved)
-  if (daemon === null || there === undefined) return null
-  const live = new Set(there)
-  const keys: string[] = []
-  let count = 0
-  for (const key of names.keys()) {
-    const family = key.startsWith('[') ? 'IPv6' : 'IPv4'
-    if (!daemon.families.includes(family) || live.has(key)) continue
-    count++
-    if (keys.length < NAMED_MISSING) keys.push(key)
-  }
-  return { count, keys }
+function rowsIn(answer: Answered<RowsView>): Status['rows'] {
+  if (isUnknown(answer)) return null
+  const { tables, unread, wrong } = answer
+  const sum = noRows()
+  for (const state of ROW_STATES) for (const table of tables) sum[state] += table[state]
+  return { ...sum, tables, unread, wrong }
 }
 
 /** What the configured mode lacks on this kernel; '' when that is nothing or unknown. */
@@ -152,27 +106,34 @@ async function lackOf(mode: string, signal: AbortSignal): Promise<string> {
   }
 }
 
-/** Adds names of Services where flags name a source; one that cannot be read is reported and is no failure. */
-async function withNames(
-  ipvs: NonNullable<KernelState['ipvs']>,
-  flags: FlagValues,
-  settings: Settings,
-  signal: AbortSignal,
-  warn: (text: string) => void,
-): Promise<IpvsStatus> {
-  const source = namedSource(flags, settings)
-  if (source === undefined || ipvs.virtualServers.length === 0) return ipvs
-  try {
-    const { frontendNames } = await import('../daemon/frontend-names.ts')
-    const names = await frontendNames({ ...settings, deadlineMs: LIST_MS, log: silentLog, signal })
-    const virtualServers = ipvs.virtualServers.map((virtual) => ({
-      ...virtual,
-      service: names.get(virtual.key) ?? null,
-    }))
-    return { ...ipvs, namesFrom: source, virtualServers }
-  } catch (error) {
-    if (!(error instanceof CodedError)) throw error
-    warn(`no names of Services: ${source} cannot be read: ${error.message}`)
-    return ipvs
+/** The Service port of each virtual server, by its key. */
+type ServicePorts = ReadonlyMap<string, string>
+
+async function namesOf(settings: Settings, signal: AbortSignal): Promise<ServicePorts> {
+  const { frontendNames } = await import('../daemon/frontend-names.ts')
+  return frontendNames({ ...settings, deadlineMs: LIST_MS, log: silentLog, signal })
+}
+
+/** Adds names of Services, and what the daemon says of drains. */
+async function withNames(ipvs: IpvsState, known: Knows<ServicePorts>, client: DaemonClient): Promise<IpvsStatus> {
+  if (known.from === 'kernel') return ipvs
+  if (known.from === 'source') {
+    const named = ipvs.virtualServers.map((one) => ({ ...one, service: known.opened.get(one.key) ?? null }))
+    return { ...ipvs, namesFrom: known.source, virtualServers: named }
   }
+  const names = await client.names()
+  if (isUnknown(names)) return ipvs
+  const drains = await client.drains()
+  const byServer = new Map<string, NonNullable<RealServerStatus['drain']>>()
+  for (const { virtualServer, realServer, seconds, deadlineSeconds } of isUnknown(drains) ? [] : drains.drains)
+    byServer.set(`${virtualServer} ${realServer}`, { seconds, deadlineSeconds })
+  const virtualServers = ipvs.virtualServers.map((virtual) => ({
+    ...virtual,
+    service: servicePortAt(names, virtual.key),
+    realServers: virtual.realServers.map((server): RealServerStatus => {
+      const drain = server.draining ? byServer.get(`${virtual.key} ${server.key}`) : undefined
+      return drain === undefined ? server : { ...server, drain }
+    }),
+  }))
+  return { ...ipvs, namesFrom: 'the daemon', virtualServers }
 }

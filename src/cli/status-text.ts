@@ -74,7 +74,7 @@ function summary(status: Status, { style, width }: StatusTextOptions): string[] 
   )
 }
 
-function daemonRows({ daemon, daemonUnknown, socket }: Status): (readonly [string, string])[] {
+function daemonRows({ daemon, daemonUnknown, socket, rows }: Status): (readonly [string, string])[] {
   if (daemon === null) return daemonUnknown === null ? [] : [['daemon', daemonUnknown.reason]]
   const { pid, version, uptimeSeconds, health, passes, counts } = daemon
   const troubles = [
@@ -84,11 +84,22 @@ function daemonRows({ daemon, daemonUnknown, socket }: Status): (readonly [strin
   const pending = health.pending.map(({ what, seconds }) => `${printable(what)} (${spanText(seconds)})`)
   return [
     ['daemon', `kube-ipvs ${printable(version)}, pid ${pid}, up ${spanText(uptimeSeconds)}, answers at ${socket}`],
+    ...(rows === null ? [] : ([['objects', objectsText(rows)]] as const)),
     ...(pending.length === 0 ? [] : ([['pending', pending.join('; ')]] as const)),
     ...(passes.length === 0 ? [] : ([['last passes', passes.map(passText).join('; ')]] as const)),
     ...roomRows(daemon),
     ...(troubles.length === 0 ? [] : ([['problems', `${troubles.join(', ')}: --problems lists them`]] as const)),
   ]
+}
+
+/** What is wanted in the kernel and what is there, by state. */
+function objectsText({ present, missing, extra, differs, draining, unread }: NonNullable<Status['rows']>): string {
+  const others = { missing, extra, differs, draining }
+  return [
+    `${present} present`,
+    ...Object.entries(others).flatMap(([state, number]) => (number === 0 ? [] : [`${number} ${state}`])),
+    ...(unread.length === 0 ? [] : [`not counted: ${unread.map(printable).join(', ')}`]),
+  ].join(', ')
 }
 
 /** The room is worth a line when little of it is left. */

@@ -4,7 +4,7 @@
  */
 import { nodeReasons } from '../inspect/node-reasons.ts'
 import type { DaemonView } from '../inspect/view.ts'
-import { quote } from '../values/quote.ts'
+import { printable, quote } from '../values/quote.ts'
 import type { Status, Verdict } from './status.ts'
 import { count } from './status-words.ts'
 
@@ -15,7 +15,7 @@ const NAMED = 3
 export function verdictOf(status: Omit<Status, 'verdict'>): Verdict {
   const { daemon, daemonUnknown } = status
   const reasons = [...kernelReasons(status), ...(daemon === null ? [] : daemonReasons(daemon, status))]
-  if (daemon !== null) return { fine: reasons.length === 0, reasons, notes: notesOf(daemon) }
+  if (daemon !== null) return { fine: reasons.length === 0, reasons, notes: notesOf(daemon, status.rows) }
   const code = daemonUnknown?.unknown
   // Somebody listens, and does not answer.
   if (daemonUnknown !== null && (code === 'no-answer' || code === 'starting')) reasons.unshift(daemonUnknown.reason)
@@ -49,27 +49,39 @@ function kernelReasons({
   return reasons
 }
 
-function daemonReasons(daemon: DaemonView, { missing }: Pick<Status, 'missing'>): string[] {
+function daemonReasons(daemon: DaemonView, { rows }: Pick<Status, 'rows'>): string[] {
   const reasons = nodeReasons(daemon)
   const problems = reasons.filter(({ kind }) => kind === 'problem')
   return [
     ...[...reasons.filter(({ kind }) => kind !== 'problem'), ...problems.slice(0, NAMED)].map(({ text }) => text),
     ...(problems.length > NAMED ? [`${problems.length - NAMED} more problems of the node (--problems)`] : []),
-    ...(missing === null || missing.count === 0
+    ...(rows === null || rows.missing === 0
       ? []
-      : [
-          `the kernel lacks ${count(missing.count, 'address', 'es')} of Services: ${named(missing.keys.slice(0, NAMED), missing.count)}`,
-        ]),
+      : [`the kernel lacks ${count(rows.missing, 'object')}: ${namedRows(rows, 'missing')}`]),
+    ...(rows === null || rows.differs === 0
+      ? []
+      : [`the kernel has ${count(rows.differs, 'object')} otherwise than wanted: ${namedRows(rows, 'differs')}`]),
   ]
 }
 
-function notesOf({ counts, problems }: DaemonView): string[] {
+function namedRows(rows: NonNullable<Status['rows']>, state: 'missing' | 'differs' | 'extra'): string {
+  const wrong = rows.wrong.filter((row) => row.state === state).slice(0, NAMED)
+  return named(
+    wrong.map(({ table, key }) => `${printable(key)} (${printable(table)})`),
+    rows[state],
+  )
+}
+
+function notesOf({ counts, problems }: DaemonView, rows: Status['rows']): string[] {
   const settings = problems.filter(({ about }) => about === 'setting').length
   const ofObjects = counts.problems - problems.filter(({ about }) => about !== 'object').length
   return [
     ...(settings === 0 ? [] : [`${count(settings, 'setting')} of the kernel could not be written (--problems)`]),
     ...(ofObjects <= 0 ? [] : [`${count(ofObjects, 'problem')} with objects (--problems)`]),
     ...(counts.conflicts === 0 ? [] : [`${count(counts.conflicts, 'claim')} lost to another Service (--problems)`]),
+    ...(rows === null || rows.extra === 0
+      ? []
+      : [`nothing wants ${count(rows.extra, 'object')} in the kernel: ${namedRows(rows, 'extra')}`]),
     ...(counts.draining === 0 ? [] : [`${count(counts.draining, 'real server')} draining (--draining)`]),
   ]
 }

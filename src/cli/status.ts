@@ -1,7 +1,8 @@
 /** What `kube-ipvs status` knows: the state of the kernel, and what the daemon tells about it. */
 import type { Fallback } from '../modes/fallback.ts'
 import type { NoAnswer } from '../inspect/daemon-client.ts'
-import type { DaemonView } from '../inspect/view.ts'
+import type { DaemonView, RowsView } from '../inspect/view.ts'
+import type { RowCounts } from '../sync/plan.ts'
 import type { IpvsState, KernelState, RealServerState, VirtualServerState } from '../modes/look/kernel-state.ts'
 
 export interface VirtualServerStatus extends VirtualServerState {
@@ -56,6 +57,9 @@ export interface Status extends KernelState {
   readonly daemon: DaemonView | null
   /** Why it does not answer; null when it does. */
   readonly daemonUnknown: NoAnswer | null
-  /** Addresses and ports of Services that the kernel lacks; only the first are named. null: unknown. */
-  readonly missing: { readonly count: number; readonly keys: readonly string[] } | null
+  /**
+   * What the kernel has of what is wanted, as `diff` would find it: objects by their state, and the
+   * first of those that are wrong. null: unknown.
+   */
+  readonly rows: (RowCounts & Omit<RowsView, 'format'>) | null
 }

@@ -12,7 +12,12 @@ import type { Readiness } from './readiness.ts'
 /** The parts of a proxy that the answers are about; they are only read. */
 export interface Inspected {
   readonly inForce: { readonly configuration: KubeProxyConfiguration }
-  readonly mode: Pick<Mode, 'name' | 'families' | 'drains'> & { readonly dataplane: Pick<Mode['dataplane'], 'wanted'> }
+  readonly mode: Pick<Mode, 'name' | 'families' | 'drains'> & {
+    readonly sources: {
+      readonly tables: readonly Pick<Mode['sources']['tables'][number], 'kind' | 'isKnown' | 'rows'>[]
+    }
+    readonly dataplane: Pick<Mode['dataplane'], 'wanted'>
+  }
   /** Why the mode is not the configured one. */
   readonly fallback: Fallback | undefined
   readonly node: Pick<FollowedNode, 'view'>

@@ -11,8 +11,18 @@ import {
   VIEW_FORMAT,
   VIEW_PATH,
 } from '../inspect/questions.ts'
-import type { ConnectionsView, DrainsView, DrainView, FrontendName, NamesPage, PodView } from '../inspect/view.ts'
+import type {
+  ConnectionsView,
+  DrainsView,
+  DrainView,
+  FrontendName,
+  NamesPage,
+  PodView,
+  RowsView,
+  WrongRow,
+} from '../inspect/view.ts'
 import { keysAt, placeOfWords } from '../inspect/places.ts'
+import { noRows } from '../sync/plan.ts'
 import type { HttpAnswer, HttpRequest } from '../serve/http-answer.ts'
 import { newBudget } from '../values/event-loop.ts'
 import { errorText } from '../values/errors.ts'
@@ -35,6 +45,7 @@ const MAX_SERVICES = 16
 /** Limits of one answer. */
 const MAX_DRAINS = 10_000
 const MAX_ENTRIES = 50_000
+const MAX_WRONG = 100
 /** A namespace may have many EndpointSlices, and the API server may be slow. */
 const POD_MS = 8000
 
@@ -90,6 +101,8 @@ async function viewOf(options: LocalAnswersOptions, request: HttpRequest): Promi
       return namesPage(proxy, parameters)
     case VIEW_PATH.services:
       return servicesView(proxy, parameters)
+    case VIEW_PATH.rows:
+      return rowsView(proxy)
     case VIEW_PATH.drains:
       return drainsView(proxy, options.now())
     case VIEW_PATH.pod:
@@ -155,6 +168,28 @@ function ownersOf({ desired, node }: Inspected, parameters: URLSearchParams): re
   const keys = keysAt(place, node.view.context.nodePortAddresses)
   const owners = new Set(keys.flatMap((key) => desired.claims(key)[0]?.owner ?? []))
   return Array.from(owners).filter((owner) => desired.service(owner) !== undefined)
+}
+
+/** What the mirrors of the tables say: a question does not read the kernel. */
+async function rowsView({ mode }: Inspected): Promise<RowsView> {
+  const budget = newBudget()
+  const tables: RowsView['tables'][number][] = []
+  const wrong: WrongRow[] = []
+  const unread: string[] = []
+  for (const one of mode.sources.tables) {
+    if (!one.isKnown) {
+      unread.push(one.kind.name)
+      continue
+    }
+    const counts = noRows()
+    for (const { table, key, state } of one.rows()) {
+      counts[state]++
+      if (state !== 'present' && state !== 'draining' && wrong.length < MAX_WRONG) wrong.push({ table, key, state })
+      if (budget.spentBySteps()) await budget.turn()
+    }
+    tables.push({ table: one.kind.name, ...counts })
+  }
+  return { format: VIEW_FORMAT, tables, unread, wrong }
 }
 
 async function drainsView({ mode, desired }: Inspected, nowMs: number): Promise<DrainsView> {

@@ -25,6 +25,8 @@ import {
   type NamesPage,
   POD_VIEW,
   type PodView,
+  ROWS_VIEW,
+  type RowsView,
   SERVICES_VIEW,
   type ServicesView,
 } from './view.ts'
@@ -56,6 +58,7 @@ export interface DaemonClient {
   names(): Promise<Answered<Names>>
   /** @param named `namespace/name`, or the address and port that are won */
   services(named: string | Place): Promise<Answered<ServicesView>>
+  rows(): Promise<Answered<RowsView>>
   drains(): Promise<Answered<DrainsView>>
   /** @param name `namespace/name` */
   pod(name: string): Promise<Answered<PodView>>
@@ -129,6 +132,10 @@ class ViewClient implements DaemonClient {
       VIEW_PATH.services,
       typeof named === 'string' ? { service: named } : placeWords(named),
     )
+  }
+
+  rows(): Promise<Answered<RowsView>> {
+    return this.#ask(ROWS_VIEW, VIEW_PATH.rows)
   }
 
   drains(): Promise<Answered<DrainsView>> {

@@ -18,6 +18,8 @@ export const VIEW_PATH = {
    * `protocol`. A port alone is a node port; without a protocol each is meant.
    */
   services: '/v1/services',
+  /** RowsView */
+  rows: '/v1/rows',
   /** DrainsView */
   drains: '/v1/drains',
   /** PodView; parameter `pod` (`namespace/name`). */

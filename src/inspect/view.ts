@@ -212,6 +212,23 @@ export type ServiceView = Read<typeof serviceView>
 export const SERVICES_VIEW = object({ format: number, services: list(serviceView) })
 export type ServicesView = Read<typeof SERVICES_VIEW>
 
+/** An item that the kernel lacks, has otherwise than it is wanted, or has although nothing wants it. */
+const wrongRow = object({ table: string, key: string, state: oneOf('missing', 'extra', 'differs') })
+export type WrongRow = Read<typeof wrongRow>
+
+/** The rows of the plan, as `kube-ipvs diff` would find them, by the state of their items. */
+export const ROWS_VIEW = object({
+  format: number,
+  tables: list(
+    object({ table: string, missing: number, extra: number, differs: number, present: number, draining: number }),
+  ),
+  /** Tables whose items the daemon reads at this moment, and that are not counted. */
+  unread: texts,
+  /** The first of them. */
+  wrong: list(wrongRow),
+})
+export type RowsView = Read<typeof ROWS_VIEW>
+
 /** A real server that gets no new connections and has not been removed yet. */
 const drain = object({
   virtualServer: string,

@@ -8,7 +8,15 @@ import type { Direction, Step, TableKind, TableName } from './table.ts'
  * `extra`: nothing wants the item, so it is removed. `draining`: the item is as it should be, but
  * for parts that are removed once their connections have ended.
  */
-export type RowState = 'missing' | 'extra' | 'differs' | 'present' | 'draining'
+export const ROW_STATES = ['missing', 'extra', 'differs', 'present', 'draining'] as const
+export type RowState = (typeof ROW_STATES)[number]
+
+/** How many rows have each state. */
+export type RowCounts = { readonly [State in RowState]: number }
+
+export function noRows(): { -readonly [State in RowState]: number } {
+  return { missing: 0, extra: 0, differs: 0, present: 0, draining: 0 }
+}
 
 export interface PlannedOperation {
   readonly direction: Direction
@@ -33,15 +41,25 @@ export type RowKind<Item, Op> = Pick<TableKind<Item, Op>, 'name' | 'diff' | 'dir
 /** The part of a TableSync that its rows need. */
 interface Planned<Item, Op> {
   readonly kind: TableKind<Item, Op>
-  keys(): Iterable<string>
+  dirtyKeys(): Iterable<string>
+  desiredKeys(): Iterable<string>
+  liveKeys(): Iterable<string>
   desired(key: string): Item | undefined
   live(key: string): Item | undefined
   plan(key: string, mayRemove: boolean): Step<Item, Op> | undefined
 }
 
+/** All keys that are wanted or live, the dirty ones first. Lazy, because a table may have very many. */
+function* keysOf<Item, Op>(sync: Planned<Item, Op>): Generator<string, void, void> {
+  const dirty = new Set(sync.dirtyKeys())
+  yield* dirty
+  for (const key of sync.desiredKeys()) if (!dirty.has(key)) yield key
+  for (const key of sync.liveKeys()) if (!dirty.has(key) && sync.desired(key) === undefined) yield key
+}
+
 /** The rows of a table that has been read. */
 export function* rowsOf<Item, Op>(sync: Planned<Item, Op>): Generator<PlanRow, void, void> {
-  for (const key of sync.keys()) {
+  for (const key of keysOf(sync)) {
     const ops = sync.plan(key, true)?.ops ?? []
     const row = rowOf(sync.kind, key, sync.desired(key), sync.live(key), ops)
     if (row !== undefined) yield row

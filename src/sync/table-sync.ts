@@ -7,6 +7,7 @@
  */
 import { FailedKeys, Repairs } from './key-history.ts'
 import { PendingKeys } from './pending-keys.ts'
+import { type PlanRow, rowsOf } from './plan.ts'
 import { allDone, noCounts, stepAll } from './table.ts'
 import type { Failure, Outcomes, Repair, Step, TableIo, TableSyncOptions } from './table.ts'
 
@@ -177,9 +178,14 @@ export class TableSync<Item, Op> {
     return live === undefined && desired !== undefined ? { key, ops, desired, result: desired } : { key, ops, desired }
   }
 
-  /** All keys that are wanted or live, the dirty ones first and in the order of a pass. */
-  keys(): Set<string> {
-    return new Set([...this.#pending.dirty(), ...this.#desired.keys(), ...this.#live.keys()])
+  /** The keys that the next pass takes, in its order. */
+  dirtyKeys(): Iterable<string> {
+    return this.#pending.dirty()
+  }
+
+  /** The plan of the table as the mirror has it. */
+  rows(): Iterable<PlanRow> {
+    return rowsOf(this)
   }
 
   /**

@@ -1,6 +1,7 @@
 /** The status of a node: empty, in ipvs mode, and as its daemon knows it. */
 import type { IpvsStatus, Status, VirtualServerStatus } from '../../src/cli/status.ts'
-import type { DaemonView } from '../../src/inspect/view.ts'
+import type { DaemonView, WrongRow } from '../../src/inspect/view.ts'
+import { noRows, type RowCounts } from '../../src/sync/plan.ts'
 import type { Problem } from '../../src/values/errors.ts'
 
 export const VIRTUAL: VirtualServerStatus = {
@@ -53,7 +54,7 @@ export const EMPTY: Status = {
   socket: '/run/kube-ipvs/kube-ipvs.sock',
   daemon: null,
   daemonUnknown: { unknown: 'no-daemon', reason: 'no daemon answers' },
-  missing: null,
+  rows: null,
 }
 export const IPVS_MODE: Status = {
   ...EMPTY,
@@ -94,7 +95,12 @@ export const DAEMON: DaemonView = {
   problems: [],
   conflicts: [],
 }
-export const KNOWN = { ...IPVS_MODE, daemon: DAEMON, daemonUnknown: null, missing: { count: 0, keys: [] } }
+/** Rows of one table of virtual servers. */
+export function rowsOf(counts: Partial<RowCounts>, wrong: readonly WrongRow[] = []): NonNullable<Status['rows']> {
+  const all = { ...noRows(), present: 4, ...counts }
+  return { ...all, tables: [{ table: 'virtual-servers', ...all }], unread: [], wrong }
+}
+export const KNOWN = { ...IPVS_MODE, daemon: DAEMON, daemonUnknown: null, rows: rowsOf({}) }
 export const NO_MATCH: Problem = { code: 'x', about: 'node', subject: 'module xt_statistic', message: 'no\x1b[2Jmatch' }
 export const WRONG: Problem = {
   code: 'invalid-annotation',

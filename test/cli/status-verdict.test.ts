@@ -2,8 +2,12 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Status } from '../../src/cli/status.ts'
 import { verdictOf } from '../../src/cli/status-verdict.ts'
-import type { DaemonView } from '../../src/inspect/view.ts'
-import { DAEMON, IPVS_MODE, KNOWN, NO_MATCH, WRONG } from './known-status.ts'
+import type { DaemonView, WrongRow } from '../../src/inspect/view.ts'
+import { DAEMON, IPVS_MODE, KNOWN, rowsOf, NO_MATCH, WRONG } from './known-status.ts'
+
+const wrong =
+  (state: WrongRow['state']) =>
+  (key: string): WrongRow => ({ table: 'routes', key, state })
 
 test('verdictOf says whether the node is fine, why not, and what it does not know', () => {
   const two = [
@@ -45,10 +49,16 @@ test('verdictOf says whether the node is fine, why not, and what it does not kno
     ],
     [from({ mode: 'iptables' }), false, /^it still runs in iptables mode instead of ipvs mode$/],
     [
-      { ...KNOWN, missing: { count: 5, keys: ['a', 'b', 'c', 'd', 'e'] } },
+      { ...KNOWN, rows: rowsOf({ missing: 5 }, ['a', 'b', 'c', 'd', 'e'].map(wrong('missing'))) },
       false,
-      /^the kernel lacks 5 addresses of Services: a, b, c and 2 more$/,
+      /^the kernel lacks 5 objects: a \(routes\), b \(routes\), c \(routes\) and 2 more$/,
     ],
+    [
+      { ...KNOWN, rows: rowsOf({ differs: 1 }, [wrong('differs')('a')]) },
+      false,
+      /^the kernel has 1 object otherwise than wanted: a \(routes\)$/,
+    ],
+    [{ ...KNOWN, rows: rowsOf({ extra: 1, draining: 2 }, [wrong('extra')('a')]) }, true, /^$/],
     [
       { ...KNOWN, processes: two },
       false,

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import type { Status } from '../../src/cli/status.ts'
 import { statusText } from '../../src/cli/status-text.ts'
 import { verdictOf } from '../../src/cli/status-verdict.ts'
-import { DAEMON, EMPTY, IPVS, IPVS_MODE, KNOWN, NO_MATCH, VIRTUAL, WRONG } from './known-status.ts'
+import { DAEMON, EMPTY, IPVS, IPVS_MODE, KNOWN, NO_MATCH, rowsOf, VIRTUAL, WRONG } from './known-status.ts'
 
 const lines = (status: Status): string[] => statusText(status, { style: (_, text) => text })
 const row = (status: Status, name: string): string | undefined =>
@@ -41,6 +41,13 @@ test('statusText names chains in the back end of iptables that is not in use', (
   const other = { backEnd: 'legacy', chains: 7 } as const
   const status = { ...EMPTY, iptables: { ...EMPTY.iptables, other } }
   assert.match(row(status, 'other back end') ?? '', /^7 chains of a proxy are in iptables-legacy too/)
+})
+
+test('statusText counts objects by state', () => {
+  assert.equal(row(KNOWN, 'objects'), '4 present')
+  const rows = { ...rowsOf({ missing: 3, draining: 1 }), unread: ['routes'] }
+  assert.equal(row({ ...KNOWN, rows }, 'objects'), '4 present, 3 missing, 1 draining, not counted: routes')
+  assert.equal(row(IPVS_MODE, 'objects'), undefined)
 })
 
 test('statusText has a column of Services only when they were listed', () => {

@@ -9,12 +9,15 @@ import { askDaemon, type DaemonClient, isUnknown, type NoAnswer } from '../../sr
 import type { Place } from '../../src/inspect/places.ts'
 import { type RefusalCode, VIEW_FORMAT, VIEW_PATH } from '../../src/inspect/questions.ts'
 import type { ServiceView } from '../../src/inspect/view.ts'
-import { hostAddress } from '../../src/ipvs/address-diff.ts'
+import { ADDRESSES, hostAddress } from '../../src/ipvs/address-diff.ts'
+import { ROUTES } from '../../src/ipvs/route-diff.ts'
 import { jsonAnswer, type Responder } from '../../src/serve/http-answer.ts'
 import type { ObjectChange, Service, SliceEndpoint } from '../../src/service/objects.ts'
+import { TableSync } from '../../src/sync/table-sync.ts'
 import { VERSION } from '../../src/values/well-known.ts'
 import { deadline } from '../support/deadline.ts'
 import { inspectedOf, SocketFolder } from '../support/local-daemon.ts'
+import { MemoryTable } from '../support/memory-table.ts'
 import { endpoint, service, servicePort, slice } from '../support/objects.ts'
 
 const folders: SocketFolder[] = []
@@ -267,6 +270,32 @@ describe('askDaemon', () => {
       },
     ])
     assert.deepEqual(known(await client.pod('demo/web-7')).addresses, ['10.244.0.9'])
+  })
+
+  it('tells the rows of the plan by state, and names those that are wrong', async () => {
+    const folder = socketFolder()
+    const table = new MemoryTable(ADDRESSES)
+    for (const address of ['10.96.0.1', '10.96.0.2', '10.96.0.9']) table.kernel.set(address, hostAddress(address))
+    table.kernel.set('10.96.0.2', { address: '10.96.0.2', bindings: [{ prefixLength: 24 }] })
+    const addresses = new TableSync(table)
+    for (const address of ['10.96.0.1', '10.96.0.2', '10.96.0.3']) addresses.want(address, hostAddress(address))
+    await folder.serve(() => inspectedOf([], {}, [], [addresses, new TableSync(new MemoryTable(ROUTES))]))
+    const client = askDaemon(folder.path)
+    assert.deepEqual(known(await client.rows()), {
+      format: VIEW_FORMAT,
+      tables: [],
+      unread: ['addresses', 'routes'],
+      wrong: [],
+    })
+    await addresses.read(new AbortController().signal)
+    const { tables, unread, wrong } = known(await client.rows())
+    assert.deepEqual(tables, [{ table: 'addresses', missing: 1, extra: 1, differs: 1, present: 1, draining: 0 }])
+    assert.deepEqual(unread, ['routes'])
+    assert.deepEqual(wrong.map(({ key, state }) => `${key} ${state}`).sort(), [
+      '10.96.0.2 differs',
+      '10.96.0.3 missing',
+      '10.96.0.9 extra',
+    ])
   })
 
   it('does not hold the event loop of the daemon for an answer about very much', async () => {

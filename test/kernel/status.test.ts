@@ -69,7 +69,11 @@ describe('status', () => {
     // Rules and addresses may take longer than the socket.
     await eventually(async () => assert.deepEqual((await status()).verdict.reasons, []))
     const found = await status()
-    assert.deepEqual([found.verdict.fine, found.verdict.reasons, found.missing?.count], [true, [], 0])
+    assert.deepEqual([found.verdict.fine, found.verdict.reasons, found.rows?.missing], [true, [], 0])
+    assert.deepEqual(
+      found.rows?.tables.flatMap(({ table, present }) => (table === 'virtual-servers' ? [present] : [])),
+      [4],
+    )
     assert.deepEqual(
       found.ipvs?.virtualServers.map(({ key, service: name }) => [key, name]),
       [
@@ -106,12 +110,12 @@ describe('status', () => {
     daemon.kill('SIGSTOP')
     sh('ipvsadm -D -t 10.96.0.2:80')
     const hung = await status()
-    assert.deepEqual([hung.verdict.fine, hung.daemonUnknown?.unknown, hung.missing], [false, 'no-answer', null])
+    assert.deepEqual([hung.verdict.fine, hung.daemonUnknown?.unknown, hung.rows], [false, 'no-answer', null])
     const differs = await bench.command('diff')
     assert.deepEqual([differs.code, differs.stdout.split('\n')[0]], [1, 'ipvsadm -A -t 10.96.0.2:80 -s rr'])
     assert.match(differs.stderr, /^kube-ipvs diff: the daemon at \S+ did not answer in time$/m)
     daemon.kill('SIGCONT')
-    await eventually(async () => assert.equal((await status()).missing?.count, 0))
+    await eventually(async () => assert.equal((await status()).rows?.missing, 0))
 
     const other = await bench.command('status', 'demo', '--output', 'json')
     assert.deepEqual([other.code, other.stdout], [1, ''])
@@ -192,8 +196,9 @@ describe('status', () => {
       const { daemon, verdict: answer } = await status()
       assert.deepEqual([daemon?.mode, answer.reasons], ['iptables', []])
     })
-    const { verdict, missing } = await status()
-    assert.deepEqual([verdict.fine, verdict.reasons, missing?.count], [true, [], 0])
+    const { verdict, rows } = await status()
+    assert.deepEqual([verdict.fine, verdict.reasons, rows?.missing], [true, [], 0])
+    assert.ok((rows?.present ?? 0) > 10, JSON.stringify(rows))
     let shown = ''
     await eventually(async () => {
       shown = await text('--socket=')

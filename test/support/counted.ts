@@ -66,6 +66,8 @@ export function everythingCounted(): ScrapeInput {
           liveCount: 8,
           desiredCount: 9,
           waitingCount: 1,
+          isKnown: true,
+          rows: () => [],
         },
       ],
       ipvs: {

@@ -24,11 +24,12 @@ export const NODE: NodeContext = {
   nodePortAddresses: { IPv4: ['10.0.2.15'], IPv6: [] },
 }
 
-/** A healthy proxy in ipvs mode with these objects and drains; `more` replaces parts of it. */
+/** A healthy proxy in ipvs mode with these objects, drains and tables; `more` replaces parts of it. */
 export function inspectedOf(
   changes: readonly ObjectChange[],
   more: Partial<Inspected> = {},
   drains: readonly CurrentDrain[] = [],
+  tables: Inspected['mode']['sources']['tables'] = [],
 ): Inspected {
   const desired = new DesiredFrontends(NODE, { maxCost: () => 300_000 })
   const problems = new ProblemLog(silentLog)
@@ -36,7 +37,13 @@ export function inspectedOf(
   desired.flushAll({ frontend: () => undefined, problems: (owner, found) => problems.report('service', owner, found) })
   return {
     inForce: { configuration: defaultConfiguration('ipvs') },
-    mode: { name: 'ipvs', families: ['IPv4'], drains: () => drains, dataplane: { wanted: () => [] } },
+    mode: {
+      name: 'ipvs',
+      families: ['IPv4'],
+      drains: () => drains,
+      dataplane: { wanted: () => [] },
+      sources: { tables },
+    },
     fallback: undefined,
     node: { view: { context: NODE, problems: [], addresses: [], podCidrs: ['10.244.0.0/24'] } },
     desired,
