@@ -16,7 +16,7 @@ const RUN: Readonly<Record<CommandName, (flags: FlagValues, words: readonly stri
     flags.writeConfigTo !== undefined && flags.writeConfigTo !== ''
       ? (await import('./write-configuration.ts')).writeConfiguration(flags, flags.writeConfigTo)
       : (await import('./cleanup.ts')).cleanup(flags),
-  status: async (flags, words) => (await import('./show-status.ts')).showStatus(flags, words),
+  status: async (flags, words) => (await import('./status.ts')).status(flags, words),
   explain: async (flags, words) => (await import('./explain.ts')).explain(flags, words),
   top: async (flags, words) => (await import('./top.ts')).top(flags, words),
   drain: async (flags, words) => (await import('./drain.ts')).drain(flags, words),

@@ -17,9 +17,9 @@ import { silentLog } from '../values/log.ts'
 import { VERSION } from '../values/well-known.ts'
 import type { FlagValues } from '../start/flags.ts'
 import { type Knows, whoKnows } from './knowledge.ts'
-import { fallbackReason, runningMode } from './running-proxy.ts'
+import { fallbackReason, runningMode } from './answering-proxy.ts'
 import { namedSource, type Settings } from '../start/settings.ts'
-import type { IpvsStatus, RealServerStatus, Status } from './status.ts'
+import type { IpvsStatus, RealServerStatus, Status } from './node-status.ts'
 import { verdictOf } from './status-verdict.ts'
 
 /** How long listing Services may take; names are not worth a longer wait. */

@@ -1,11 +1,11 @@
 /** Which part of a status `kube-ipvs status` shows when it is asked for one. */
-import type { VirtualServerStatus } from './status.ts'
+import type { VirtualServerStatus } from './node-status.ts'
 import { serviceOfPort } from '../traffic/rows.ts'
 import { parseAddress, parseEndpoint } from '../values/address.ts'
 import { CodedError } from '../values/errors.ts'
 import { quote } from '../values/quote.ts'
 import type { FlagValues } from '../start/flags.ts'
-import type { Status } from './status.ts'
+import type { Status } from './node-status.ts'
 
 export interface StatusFilter {
   /** Services as `namespace/name`; empty: all. */

@@ -3,7 +3,7 @@ import type { DaemonView, PassView } from '../inspect/view.ts'
 import type { SetsState } from '../modes/look/kernel-state.ts'
 import { printable, quote } from '../values/quote.ts'
 import { breakText, fitColumns } from './fitted-table.ts'
-import type { IpvsStatus, Status } from './status.ts'
+import type { IpvsStatus, Status } from './node-status.ts'
 import { statusTables, type StatusTextOptions } from './status-tables.ts'
 import { count, spanText } from './status-words.ts'
 

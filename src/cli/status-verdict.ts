@@ -5,7 +5,7 @@
 import { nodeReasons } from '../inspect/node-reasons.ts'
 import type { DaemonView } from '../inspect/view.ts'
 import { printable, quote } from '../values/quote.ts'
-import type { Status, Verdict } from './status.ts'
+import type { Status, Verdict } from './node-status.ts'
 import { count } from './status-words.ts'
 
 /** Things that a reason names one by one. */

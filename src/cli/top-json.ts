@@ -13,7 +13,8 @@ export interface TopJson {
   /** Why active and inactive connections are null; null when they are known. */
   readonly withoutConnections: string | null
   readonly total: TopNumbers
-  readonly rows: readonly (TopNumbers & Pick<Row, 'service' | 'realServer' | 'places' | 'draining'>)[]
+  readonly rows: readonly (TopNumbers &
+    Pick<Row, 'service' | 'realServer' | 'places'> & { readonly draining: boolean })[]
 }
 
 /** Rates a second with two decimals, and connections at the second read. null: unknown. */
@@ -40,7 +41,7 @@ export function topJson({ rates, rows, by, sort }: TopTable): TopJson {
       service: row.service,
       realServer: row.realServer,
       places: row.places,
-      draining: row.realServer !== null && row.draining,
+      draining: row.realServer !== null && row.isDraining,
       ...numbersOf(row),
     })),
   }

@@ -133,7 +133,7 @@ function tableLines({ by, sort }: TopTable, rows: readonly Row[], width: number 
         ]
   const numbers = numberColumns(width, sort)
   const cells = rows.map((row): readonly Cell[] => {
-    const paint = (text: string): string => (row.draining ? style('yellow', text) : text)
+    const paint = (text: string): string => (row.isDraining ? style('yellow', text) : text)
     const texts = by === 'service' ? [titleOf(row)] : [titleOf(row), row.realServer ?? '']
     return [...texts.map((text) => ({ text, paint })), ...numbers.map(({ of }) => of(row))]
   })

@@ -10,7 +10,7 @@ import type { AnswerPath, End, PathStep } from './types.ts'
 type EndpointEnd = End & { readonly kind: 'endpoint' }
 
 /** How an address is reached from here. */
-type Place =
+type Reach =
   /** An address of this node. */
   | { readonly kind: 'here' }
   /** A neighbour at an interface that leads to no other machine: a Pod of this node. */
@@ -30,8 +30,8 @@ export function answerPath(
   end: EndpointEnd,
   client: string,
 ): AnswerPath | undefined {
-  const endpoint = placeOf(prediction, end.address)
-  const from = placeOf(prediction, client)
+  const endpoint = reachOf(prediction, end.address)
+  const from = reachOf(prediction, client)
   if (endpoint === undefined || from === undefined) return undefined
   if (end.source.kind === 'own') {
     const passed = bypass(prediction, state, endpoint, from, client)
@@ -40,7 +40,7 @@ export function answerPath(
   return walkAnswer(prediction, newWalk(), state, end, endpoint, client)
 }
 
-function placeOf(prediction: Prediction, address: string): Place | undefined {
+function reachOf(prediction: Prediction, address: string): Reach | undefined {
   const answer = prediction.route({ destination: address, source: undefined, arrivesAt: undefined, mark: 0 })
   if (answer === undefined) return undefined
   const { decision } = answer
@@ -55,8 +55,8 @@ function placeOf(prediction: Prediction, address: string): Place | undefined {
 function bypass(
   { picture }: Prediction,
   { family }: PacketState,
-  endpoint: Place,
-  from: Place,
+  endpoint: Reach,
+  from: Reach,
   client: string,
 ): AnswerPath | undefined {
   if (endpoint.kind === 'here') return undefined
@@ -88,7 +88,7 @@ function walkAnswer(
   walk: HookWalk,
   state: PacketState,
   end: EndpointEnd,
-  endpoint: Place,
+  endpoint: Reach,
   client: string,
 ): AnswerPath | undefined {
   const answer: PacketState = {

@@ -5,7 +5,7 @@
 import { isPlainJump, quoteWord, targetOf } from './rule-text.ts'
 import type { TableId } from './types.ts'
 
-export interface JumpPlace {
+export interface LayoutJump {
   readonly table: TableId
   readonly from: string
   readonly to: string
@@ -27,7 +27,7 @@ export interface ChainSet {
    */
   readonly hashedChains?: readonly string[]
   /** In the order in which they are inserted: the last one ends up on top. */
-  readonly jumps: readonly JumpPlace[]
+  readonly jumps: readonly LayoutJump[]
   /** Keys of jumps that other releases wrote, with any text. */
   readonly otherJumps?: readonly string[]
   /** Keys of chains that kubelet writes as well: a mode may write them, and a change of the mode never removes them. */
@@ -41,7 +41,7 @@ export interface ChainLayout {
   readonly chains: Readonly<Record<TableId, readonly string[]>>
   /** Chains with a hash, in the order of ChainSet. */
   readonly hashedChains: readonly RegExp[]
-  readonly jumps: readonly JumpPlace[]
+  readonly jumps: readonly LayoutJump[]
   /** Keys of the chains that kubelet writes as well. */
   readonly shared: ReadonlySet<string>
   /** The shared chains and the jumps to them are left alone where one of these chains of kubelet exists. */
@@ -140,14 +140,14 @@ export function chainKey(table: TableId, chain: string): string {
  * `nat OUTPUT KUBE-SERVICES`; with ` NEW` for a jump of only new connections, because both modes
  * have a jump at that place.
  */
-export function jumpKey({ table, from, to, onlyNew }: Omit<JumpPlace, 'comment'>): string {
+export function jumpKey({ table, from, to, onlyNew }: Omit<LayoutJump, 'comment'>): string {
   return `${table} ${from} ${to}${onlyNew === true ? ' NEW' : ''}`
 }
 
 const NEW = '-m conntrack --ctstate NEW'
 
 /** `-m comment --comment "kubernetes service portals" -j KUBE-SERVICES` */
-export function jumpRule({ comment, to, onlyNew }: JumpPlace): string {
+export function jumpRule({ comment, to, onlyNew }: LayoutJump): string {
   const match = onlyNew === true ? `${NEW} ` : ''
   return `${match}${comment === '' ? '' : `-m comment --comment ${quoteWord(comment)} `}-j ${to}`
 }

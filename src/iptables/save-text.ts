@@ -4,7 +4,7 @@
  * every jump would be inserted again after each reading.
  */
 import { CodedError } from '../values/errors.ts'
-import { chainKey, type ChainLayout, jumpKey, type JumpPlace, jumpRule, ownChains } from './layout.ts'
+import { chainKey, type ChainLayout, jumpKey, type LayoutJump, jumpRule, ownChains } from './layout.ts'
 import { canonicalRule, isOneLine, targetOf } from './rule-text.ts'
 import { saveLines } from './save-lines.ts'
 import type { IptablesItem, RivalRule, TableId } from './types.ts'
@@ -167,7 +167,7 @@ function isJump(layout: ChainLayout, { table, chain, rule }: SavedRule): boolean
 }
 
 /** What stands in front of one of our jumps, if it matters. */
-export type FindRival = (place: JumpPlace, table: SavedTable, index: number) => RivalRule | undefined
+export type FindRival = (place: LayoutJump, table: SavedTable, index: number) => RivalRule | undefined
 
 /** Our chains and jumps in what was saved, by key. @param leading the rules that may lead to our chains */
 export function itemsOf(

@@ -10,7 +10,7 @@ import type { IpFamily } from '../values/protocol.ts'
 import type { Clock } from '../values/clock.ts'
 import { chainKind, keyOf } from './diff.ts'
 import { JumpOrder } from './jump-order.ts'
-import { chainKey, type ChainLayout, jumpKey, type JumpPlace } from './layout.ts'
+import { chainKey, type ChainLayout, jumpKey, type LayoutJump } from './layout.ts'
 import type { NftPlace } from '../nftables/rule.ts'
 import { placeKey, readRules, type ReadRules, type UnprintableTable } from './read-rules.ts'
 import { RestoreRun } from './restore-run.ts'
@@ -45,7 +45,7 @@ export interface RulesRead {
 }
 
 export interface ContestedJump {
-  readonly place: JumpPlace
+  readonly place: LayoutJump
   readonly rival: RivalRule
 }
 
@@ -139,7 +139,7 @@ export class IptablesTable implements TableIo<IptablesItem, IptablesOperation> {
     this.#places = places
     const contested: ContestedJump[] = []
     const looked = new Set<string>()
-    const find = (place: JumpPlace, table: SavedTable, index: number): RivalRule | undefined => {
+    const find = (place: LayoutJump, table: SavedTable, index: number): RivalRule | undefined => {
       looked.add(jumpKey(place))
       return this.#rivalOf(place, table, index, { contested, watched })
     }
@@ -149,7 +149,7 @@ export class IptablesTable implements TableIo<IptablesItem, IptablesOperation> {
     return items
   }
 
-  #rivalOf(place: JumpPlace, table: SavedTable, index: number, found: FoundInFront): RivalRule | undefined {
+  #rivalOf(place: LayoutJump, table: SavedTable, index: number, found: FoundInFront): RivalRule | undefined {
     const owns = (chain: string): boolean => this.#layout.owns(place.table, chain)
     const { rival, watched } = findRival(table, place.from, index, owns, this.#serves)
     for (const chain of watched) found.watched.add(chainKey(place.table, chain))

@@ -5,7 +5,7 @@
 import { askNetfilter } from '../../native/open.ts'
 import { deleteNftRules, listNftChains, listNftRules, visitNftRules } from '../nftables/rules.ts'
 import { FIRST_WAIT_MS, MAX_MOVES, MOVES_WITHIN_MS } from '../iptables/jump-order.ts'
-import type { ChainLayout, JumpPlace } from '../iptables/layout.ts'
+import type { ChainLayout, LayoutJump } from '../iptables/layout.ts'
 import { portsTaken } from '../iptables/rival-rules.ts'
 import type { RivalRule } from '../iptables/types.ts'
 import { type AllRules, readAllRules } from '../iptables/read-all-rules.ts'
@@ -50,7 +50,7 @@ export function foreignRulesReporter(
 /** Ports and rules that a message names. */
 const NAMED = 5
 
-function contestedText({ table, from, to }: JumpPlace, { rule, takes }: RivalRule): string {
+function contestedText({ table, from, to }: LayoutJump, { rule, takes }: RivalRule): string {
   const ports = portsTaken(takes).slice(0, NAMED).join(', ')
   const [first = ''] = takes
   return (

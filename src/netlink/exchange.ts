@@ -7,7 +7,7 @@
 import type { Budget } from '../values/budget.ts'
 import type { MessageBatch } from './batch.ts'
 import { KernelError, netlinkError } from './errors.ts'
-import { Readiness, type Transport } from './transport.ts'
+import { SocketWait, type Transport } from './transport.ts'
 
 /** Numbers since the connection was opened, which metrics show. */
 export interface NetlinkCounters {
@@ -20,13 +20,13 @@ export class Exchange {
   readonly counters: NetlinkCounters = { messagesSent: 0, datagramsSent: 0, datagramsReceived: 0 }
   readonly timeoutMs: number
   readonly #transport: Transport
-  readonly #readiness: Readiness
+  readonly #wait: SocketWait
   #sequence = 1
 
   constructor(transport: Transport, timeoutMs: number) {
     this.#transport = transport
     this.timeoutMs = timeoutMs
-    this.#readiness = new Readiness(transport)
+    this.#wait = new SocketWait(transport)
   }
 
   get portId(): number {
@@ -34,11 +34,11 @@ export class Exchange {
   }
 
   throwIfClosed(): void {
-    this.#readiness.throwIfClosed()
+    this.#wait.throwIfClosed()
   }
 
   close(reason: Error): void {
-    this.#readiness.close(reason)
+    this.#wait.close(reason)
     this.#transport.close()
   }
 
@@ -75,7 +75,7 @@ export class Exchange {
     for (;;) {
       const leftMs = deadline - performance.now()
       if (leftMs <= 0) throw this.timedOut()
-      if (!(await this.#readiness.wait(leftMs, signal))) throw this.timedOut()
+      if (!(await this.#wait.wait(leftMs, signal))) throw this.timedOut()
       const datagram = this.receive()
       if (datagram !== undefined) return datagram
     }
@@ -83,7 +83,7 @@ export class Exchange {
 
   /** Reads and drops everything queued, in stretches, because the rest of a dump may be long. */
   async drain(budget: Budget): Promise<void> {
-    while (!this.#readiness.closed && this.#discardQueued(budget)) await budget.turn()
+    while (!this.#wait.closed && this.#discardQueued(budget)) await budget.turn()
   }
 
   /** The time (performance.now()) at which an answer to a request sent now is late. */

@@ -28,7 +28,7 @@ export interface Transport {
  * Waits until a transport can be read, or a deadline, an AbortSignal or the end of the connection.
  * The listener is set only during a wait, or an idle socket would keep the process alive.
  */
-export class Readiness {
+export class SocketWait {
   readonly #transport: Transport
   #closed: Error | undefined
   #fail: ((reason: Error) => void) | undefined

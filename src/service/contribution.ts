@@ -21,7 +21,7 @@ import {
 } from './node-context.ts'
 import type { EndpointSlice, Service } from './objects.ts'
 import { ServicePorts } from './service-ports.ts'
-import { firewallOf, sourceRangeProblems } from './source-ranges.ts'
+import { rangesInForce, sourceRangeProblems } from './source-ranges.ts'
 import { type AddressUse, permittedExternalIps, permittedVips } from './virtual-ips.ts'
 
 /**
@@ -226,7 +226,7 @@ function familiesOf(
       ignored: ignored.filter(isOwn).length,
       ignoresExternalIps: !usesExternalIps && service.externalIps.some(isOwn),
       nodePortPlaces: nodePorts === 'every-address' ? EVERY_ADDRESS : node.nodePortAddresses[family],
-      firewall: ownVips.size === 0 ? undefined : firewallOf(sourceRanges, family, node.nodeIps),
+      firewall: ownVips.size === 0 ? undefined : rangesInForce(sourceRanges, family, node.nodeIps),
     }
   })
 }

@@ -8,7 +8,7 @@ import { sameList } from '../values/lists.ts'
 import type { IpFamily, Protocol } from '../values/protocol.ts'
 import type { Selection } from './endpoints.ts'
 import { sameServicePort, type ServicePort } from './service-port.ts'
-import type { Firewall } from './source-ranges.ts'
+import type { SourceRanges } from './source-ranges.ts'
 
 /**
  * `10.96.0.1:443/tcp`, IPv6 in brackets; `*:30080/tcp` and `[*]:30080/tcp` are node ports at every
@@ -46,7 +46,7 @@ export interface Frontend {
    */
   readonly selection: Selection
   /** The sources that may connect; undefined: every source. Only a LoadBalancerVip has a firewall. */
-  readonly firewall: Firewall | undefined
+  readonly firewall: SourceRanges | undefined
 }
 
 /** A frontend of one address, as ipvs mode has them. */

@@ -7,7 +7,7 @@ import type { IpFamily, Protocol } from '../values/protocol.ts'
 import type { ServiceChoices } from './annotations.ts'
 import type { Endpoint, PortSelections, Selection } from './endpoints.ts'
 import type { Service, ServicePortSpec, SliceEndpoint } from './objects.ts'
-import { type Firewall, sameFirewall } from './source-ranges.ts'
+import { type SourceRanges, sameSourceRanges } from './source-ranges.ts'
 import { DEFAULT_WEIGHT } from './weights.ts'
 
 /** What all ports of one Service have in common in one family. */
@@ -18,7 +18,7 @@ export interface FamilyOfService {
   readonly vips: ReadonlySet<string>
   readonly externalIps: ReadonlySet<string>
   readonly ignoresExternalIps: boolean
-  readonly firewall: Firewall | undefined
+  readonly firewall: SourceRanges | undefined
 }
 
 /** The endpoints of a Service port, selected. Ports of one Service with the same endpoints share it. */
@@ -64,7 +64,7 @@ export interface ServicePort extends PortEndpoints {
    */
   readonly ignoresExternalIps: boolean
   /** The sources that may connect to the VIPs; undefined: every source, or the port has no VIP. */
-  readonly firewall: Firewall | undefined
+  readonly firewall: SourceRanges | undefined
   /**
    * Of a Service with a health check port: distinct addresses of its ready endpoints on this node
    * in this family, over all its ports. 0 for every other Service.
@@ -148,7 +148,7 @@ export function sameServicePort(a: ServicePort, b: ServicePort): boolean {
       sameList(a.weights ?? NO_WEIGHTS, b.weights ?? NO_WEIGHTS) &&
       sameSelection(a.cluster, b.cluster) &&
       sameSelection(a.local, b.local) &&
-      sameFirewall(a.firewall, b.firewall))
+      sameSourceRanges(a.firewall, b.firewall))
   )
 }
 

@@ -1,7 +1,7 @@
 /**
  * The sources that may connect to the load balancer VIPs of a Service: its source ranges of one
  * family. A range of length 0 turns off all ranges of its family, as in kube-proxy; a VIP without a
- * range of its own family has no firewall.
+ * range of its family is open to every source.
  */
 import type { NodeIps } from './node-context.ts'
 import type { Service } from './objects.ts'
@@ -10,7 +10,7 @@ import type { Problem } from '../values/errors.ts'
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
 
 /** The source ranges of the VIPs of one family. */
-export interface Firewall {
+export interface SourceRanges {
   /** Sources that may connect, at least one range. */
   readonly ranges: readonly Cidr[]
   /** Whether one of the ranges contains the node's own IP of the family, so that the node itself may connect. */
@@ -18,17 +18,17 @@ export interface Firewall {
 }
 
 /**
- * The firewall of the VIPs of this family of a Service with these source ranges; undefined: every
- * source may connect. An unknown node IP is in no range.
+ * Those that restrict the VIPs of this family of a Service; undefined: every source may connect. An
+ * unknown node IP is in no range.
  */
-export function firewallOf(sources: readonly Cidr[], family: IpFamily, nodeIps: NodeIps): Firewall | undefined {
+export function rangesInForce(sources: readonly Cidr[], family: IpFamily, nodeIps: NodeIps): SourceRanges | undefined {
   const ranges = sources.filter((range) => range.family === family)
   if (ranges.length === 0 || ranges.some(({ prefixLength }) => prefixLength === 0)) return undefined
   const nodeIp = nodeIps[family]
   return { ranges, allowsNode: nodeIp !== undefined && ranges.some((range) => contains(range, nodeIp)) }
 }
 
-export function sameFirewall(a: Firewall | undefined, b: Firewall | undefined): boolean {
+export function sameSourceRanges(a: SourceRanges | undefined, b: SourceRanges | undefined): boolean {
   if (a === b) return true
   if (a === undefined || b === undefined || a.allowsNode !== b.allowsNode) return false
   return a.ranges.length === b.ranges.length && a.ranges.every((range, index) => isSameRange(range, b.ranges[index]))

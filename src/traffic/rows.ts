@@ -39,7 +39,7 @@ export interface Row {
   readonly active: number
   readonly inactive: number
   /** It drains in every place: it gets no new connections. */
-  readonly draining: boolean
+  readonly isDraining: boolean
 }
 
 export interface Rows {
@@ -63,7 +63,7 @@ interface Group {
   readonly traffic: Float64Array
   active: number
   inactive: number
-  draining: boolean
+  isDraining: boolean
 }
 
 export function rowsOf(rates: Rates, by: Grouping, nameOf: NameOf, filter: TrafficFilter): Rows {
@@ -137,18 +137,18 @@ function add(
   place: string,
   traffic: Traffic,
   connections: Pick<RealServerSample, 'active' | 'inactive'>,
-  draining: boolean,
+  isDraining: boolean,
 ): void {
   let group = groups.get(id)
   if (group === undefined) {
-    group = { ...name, places: [], traffic: unknownTraffic(), active: 0, inactive: 0, draining: true }
+    group = { ...name, places: [], traffic: unknownTraffic(), active: 0, inactive: 0, isDraining: true }
     groups.set(id, group)
   }
   group.places.push(place)
   addTraffic(group.traffic, traffic)
   group.active += connections.active
   group.inactive += connections.inactive
-  group.draining &&= draining
+  group.isDraining &&= isDraining
 }
 
 /** What a row is called, where the Service is unknown too. */

@@ -27,16 +27,16 @@ export interface RulesReadOptions {
 /** Longer lists of flows take more than about 200 ms to read. */
 const MOST_FLOWS = 50_000
 
-interface Place {
+interface ServedPort {
   readonly servicePort: string
   readonly addresses: Set<string>
   readonly realServers: Map<string, { connections: number; active: number; inactive: number }>
 }
 
 export async function readRules({ families, saveCounters, conntrack, signal }: RulesReadOptions): Promise<Sample> {
-  const places = new Map<string, Place>()
-  const frontends = new Map<string, Place>()
-  const place = (servicePort: string, protocol: string): Place => {
+  const places = new Map<string, ServedPort>()
+  const frontends = new Map<string, ServedPort>()
+  const place = (servicePort: string, protocol: string): ServedPort => {
     const key = `${servicePort}/${protocol}`
     let known = places.get(key)
     if (known === undefined) places.set(key, (known = { servicePort, addresses: new Set(), realServers: new Map() }))
@@ -62,7 +62,7 @@ export async function readRules({ families, saveCounters, conntrack, signal }: R
 async function countFlows(
   conntrack: RulesReadOptions['conntrack'],
   families: readonly IpFamily[],
-  frontends: ReadonlyMap<string, Place>,
+  frontends: ReadonlyMap<string, ServedPort>,
   signal: AbortSignal,
 ): Promise<string | undefined> {
   if (conntrack === undefined) return 'the kernel does not list its flows (module nf_conntrack_netlink)'
@@ -91,13 +91,13 @@ async function countFlows(
 }
 
 /** The endpoint of a flow, if a frontend translated its destination. */
-function endpointOf({ family, protocol, original, reply }: Flow, frontends: ReadonlyMap<string, Place>) {
+function endpointOf({ family, protocol, original, reply }: Flow, frontends: ReadonlyMap<string, ServedPort>) {
   const key = (address: string): string => `${formatEndpoint(address, original.destinationPort)}/${protocol}`
   const place = frontends.get(key(original.destination)) ?? frontends.get(key(ANY_ADDRESS[family]))
   return place?.realServers.get(formatEndpoint(reply.source, reply.sourcePort))
 }
 
-function sampleOf({ servicePort, addresses, realServers }: Place, isUnknown: boolean): PlaceSample {
+function sampleOf({ servicePort, addresses, realServers }: ServedPort, isUnknown: boolean): PlaceSample {
   const servers = new Map<string, RealServerSample>()
   let total = 0
   for (const [key, { connections, active, inactive }] of realServers) {

@@ -1,5 +1,5 @@
 /** The status of a node: empty, in ipvs mode, and as its daemon knows it. */
-import type { IpvsStatus, Status, VirtualServerStatus } from '../../src/cli/status.ts'
+import type { IpvsStatus, Status, VirtualServerStatus } from '../../src/cli/node-status.ts'
 import type { DaemonView, WrongRow } from '../../src/inspect/view.ts'
 import { noRows, type RowCounts } from '../../src/sync/plan.ts'
 import type { Problem } from '../../src/values/errors.ts'

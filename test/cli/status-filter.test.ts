@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Status } from '../../src/cli/status.ts'
+import type { Status } from '../../src/cli/node-status.ts'
 import type { FlagValues } from '../../src/start/flags.ts'
 import { filterStatus, statusFilter } from '../../src/cli/status-filter.ts'
 import { DAEMON, IPVS, KNOWN, VIRTUAL, WRONG } from './known-status.ts'

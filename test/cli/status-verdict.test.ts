@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Status } from '../../src/cli/status.ts'
+import type { Status } from '../../src/cli/node-status.ts'
 import { verdictOf } from '../../src/cli/status-verdict.ts'
 import type { DaemonView, WrongRow } from '../../src/inspect/view.ts'
 import { DAEMON, IPVS_MODE, KNOWN, rowsOf, NO_MATCH, WRONG } from './known-status.ts'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Status } from '../../src/cli/status.ts'
+import type { Status } from '../../src/cli/node-status.ts'
 import { statusText } from '../../src/cli/status-text.ts'
 import { verdictOf } from '../../src/cli/status-verdict.ts'
 import { DAEMON, EMPTY, IPVS, IPVS_MODE, KNOWN, NO_MATCH, rowsOf, VIRTUAL, WRONG } from './known-status.ts'

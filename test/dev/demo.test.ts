@@ -7,7 +7,7 @@ import { expectedOfManifests } from '../../dev/demo/expected.ts'
 import { Requests } from '../../dev/demo/requests.ts'
 import { changes, isComplete, type Table } from '../../dev/demo/table.ts'
 import { NODE, POD_PORT, PODS } from '../../dev/demo/topology.ts'
-import type { VirtualServerStatus } from '../../src/cli/status.ts'
+import type { VirtualServerStatus } from '../../src/cli/node-status.ts'
 
 const examples = join(import.meta.dirname, '../../examples')
 const texts = readdirSync(examples).map((name) => readFileSync(join(examples, name), 'utf8'))

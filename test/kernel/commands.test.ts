@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import type { Status } from '../../src/cli/status.ts'
+import type { Status } from '../../src/cli/node-status.ts'
 import { Workbench } from '../support/daemon.ts'
 import { eventually } from '../support/deadline.ts'
 import { freshNode } from '../support/kernel-state.ts'

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, it, test } from 'node:test'
 import { type NodeContext, READS_NODE_IPS } from '../../src/service/node-context.ts'
 import type { Service } from '../../src/service/objects.ts'
-import { firewallOf, sameFirewall } from '../../src/service/source-ranges.ts'
+import { rangesInForce, sameSourceRanges } from '../../src/service/source-ranges.ts'
 import { formatCidr, parseCidrs } from '../../src/values/cidr.ts'
 import { IP_FAMILIES } from '../../src/values/protocol.ts'
 import { contributionOf } from '../support/contribution.ts'
@@ -27,7 +27,7 @@ function withRanges(sourceRanges: readonly string[]): Service {
   })
 }
 
-describe('firewallOf', () => {
+describe('rangesInForce', () => {
   it('does not allow the node when no range of the family contains its IP', () => {
     const rows: readonly (readonly [
       ranges: readonly string[],
@@ -45,27 +45,31 @@ describe('firewallOf', () => {
     ]
     for (const [ranges, ipv4, ipv6] of rows)
       assert.deepEqual(
-        IP_FAMILIES.map((family) => firewallOf(parseCidrs(ranges), family, NODE.nodeIps)?.allowsNode),
+        IP_FAMILIES.map((family) => rangesInForce(parseCidrs(ranges), family, NODE.nodeIps)?.allowsNode),
         [ipv4, ipv6],
         ranges.join(),
       )
-    assert.equal(firewallOf(parseCidrs(['10.0.0.0/8']), 'IPv4', {})?.allowsNode, false, 'an unknown IP is in no range')
+    assert.equal(
+      rangesInForce(parseCidrs(['10.0.0.0/8']), 'IPv4', {})?.allowsNode,
+      false,
+      'an unknown IP is in no range',
+    )
   })
 
   it('has only the ranges of its family', () => {
-    const firewall = firewallOf(parseCidrs(['192.0.2.0/24', '2001:db8::/32', '198.51.100.5/32']), 'IPv4', {})
+    const firewall = rangesInForce(parseCidrs(['192.0.2.0/24', '2001:db8::/32', '198.51.100.5/32']), 'IPv4', {})
     assert.deepEqual(firewall?.ranges.map(formatCidr), ['192.0.2.0/24', '198.51.100.5/32'])
   })
 })
 
-test('sameFirewall compares ranges and whether the node may connect', () => {
+test('sameSourceRanges compares ranges and whether the node may connect', () => {
   const of = (ranges: readonly string[], nodeIp = '10.0.2.15') =>
-    firewallOf(parseCidrs(ranges), 'IPv4', { IPv4: nodeIp })
-  assert.ok(sameFirewall(undefined, undefined))
-  assert.ok(sameFirewall(of(['10.0.0.0/8']), of(['10.0.0.0/8', '2001:db8::/32'])))
-  assert.ok(!sameFirewall(of(['10.0.0.0/8']), of(['10.0.0.0/9'])))
-  assert.ok(!sameFirewall(of(['10.0.0.0/8']), of(['10.0.0.0/8'], '192.0.2.1')))
-  assert.ok(!sameFirewall(of(['10.0.0.0/8']), undefined))
+    rangesInForce(parseCidrs(ranges), 'IPv4', { IPv4: nodeIp })
+  assert.ok(sameSourceRanges(undefined, undefined))
+  assert.ok(sameSourceRanges(of(['10.0.0.0/8']), of(['10.0.0.0/8', '2001:db8::/32'])))
+  assert.ok(!sameSourceRanges(of(['10.0.0.0/8']), of(['10.0.0.0/9'])))
+  assert.ok(!sameSourceRanges(of(['10.0.0.0/8']), of(['10.0.0.0/8'], '192.0.2.1')))
+  assert.ok(!sameSourceRanges(of(['10.0.0.0/8']), undefined))
 })
 
 test('frontendsOf guards only VIPs, and reads the node IPs only for them', () => {

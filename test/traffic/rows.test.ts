@@ -47,12 +47,12 @@ test('rowsOf sums the virtual servers of a Service; those without a name are row
 test('rowsOf by real server sums it over the virtual servers of its Service', () => {
   const { rows } = rowsOf(RATES, 'real-server', nameOf, {})
   assert.deepEqual(
-    rows.map(({ service, realServer: name, traffic, active, draining }) => [
+    rows.map(({ service, realServer: name, traffic, active, isDraining }) => [
       service,
       name,
       traffic[0],
       active,
-      draining,
+      isDraining,
     ]),
     [
       ['demo/web', A, 4, 6, false],

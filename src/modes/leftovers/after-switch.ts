@@ -4,7 +4,6 @@
  * connection that was made through a virtual server ends with it, and needs its address; until then
  * the real servers have weight 0, so that IPVS takes no new connection.
  */
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { IpvsConnection } from '../../ipvs/connection.ts'
 import { MAX_BATCH_MESSAGES } from '../../netlink/batch.ts'
 import { virtualServerKey, type VirtualServerKey } from '../../ipvs/types.ts'
@@ -19,6 +18,7 @@ import { removalOf } from '../ipvs/tables.ts'
 import { type Look, withLook } from '../look/look.ts'
 import { allVirtualServers, realServersOf } from '../look/virtual-servers.ts'
 import { IpvsLeftovers } from './ipvs-leftovers.ts'
+import { retryUntilDone } from '../../values/retry.ts'
 
 export interface AfterSwitchOptions {
   readonly families: readonly IpFamily[]
@@ -40,23 +40,20 @@ const PERIOD_MS = 10_000
 export async function removeAfterSwitch(options: AfterSwitchOptions): Promise<void> {
   const { log, now, signal } = options
   const deadlineMs = now() + (options.drainDeadlineMs ?? Number.POSITIVE_INFINITY)
-  for (let round = 0; !signal.aborted; round++) {
-    try {
-      const { isDone, used, report } = await withLook((look) => removeOnce(look, options, now() >= deadlineMs))
-      for (const { command, error } of report.failures)
-        log.warn('Cannot remove what ipvs mode left; retrying', { command, error: error.message })
-      if (isDone) return log.info('Removed what ipvs mode left')
-      if (used > 0 && round === 0)
-        log.info('Connections still use virtual servers that ipvs mode left', { virtualServers: used })
-    } catch (error) {
-      if (signal.aborted) return
-      log.warn('Cannot remove what ipvs mode left; retrying', { error })
-    }
-    const untilLateMs = deadlineMs - now()
-    await sleep(untilLateMs > 0 ? Math.min(PERIOD_MS, untilLateMs) : PERIOD_MS, undefined, { signal }).catch(
-      () => undefined,
-    )
+  const attempt = async (round: number): Promise<boolean> => {
+    const { isDone, used, report } = await withLook((look) => removeOnce(look, options, now() >= deadlineMs))
+    for (const { command, error } of report.failures)
+      log.warn('Cannot remove what ipvs mode left; retrying', { command, error: error.message })
+    if (isDone) log.info('Removed what ipvs mode left')
+    else if (used > 0 && round === 0)
+      log.info('Connections still use virtual servers that ipvs mode left', { virtualServers: used })
+    return isDone
   }
+  await retryUntilDone(attempt, {
+    onError: (error) => log.warn('Cannot remove what ipvs mode left; retrying', { error }),
+    pauseMs: () => (deadlineMs > now() ? Math.min(PERIOD_MS, deadlineMs - now()) : PERIOD_MS),
+    signal,
+  })
 }
 
 interface Removal {

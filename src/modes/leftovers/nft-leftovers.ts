@@ -3,12 +3,12 @@
  * everything in them is its own. A cleanup deletes them, and so does each mode once everything of
  * its own is written: until then they serve new connections. Established ones live on in conntrack.
  */
-import { setTimeout as sleep } from 'node:timers/promises'
 import { askNetfilter } from '../../../native/open.ts'
 import { deleteNftTable, listNftTables, type NftTable } from '../../nftables/tables.ts'
 import type { NetlinkConnection } from '../../netlink/connection.ts'
 import { asError } from '../../values/errors.ts'
 import type { Log } from '../../values/log.ts'
+import { retryUntilDone } from '../../values/retry.ts'
 
 const TABLE = 'kube-proxy'
 
@@ -59,21 +59,19 @@ export async function removeNftLeftovers(signal: AbortSignal): Promise<RemovalRe
  * retries whatever fails.
  */
 export async function removeNftAfterSwitch(log: Log, signal: AbortSignal): Promise<void> {
-  while (!signal.aborted) {
-    try {
-      const { commands, failures } = await removeNftLeftovers(signal)
-      for (const { command, error } of failures)
-        log.warn('Cannot remove what nftables mode left; retrying', { command, error: error.message })
-      if (failures.length === 0) {
-        if (commands.length > 0) log.info('Removed what nftables mode left', { commands })
-        return
-      }
-    } catch (error) {
-      if (signal.aborted) return
-      log.warn('Cannot remove what nftables mode left; retrying', { error })
-    }
-    await sleep(PERIOD_MS, undefined, { signal }).catch(() => undefined)
+  const attempt = async (): Promise<boolean> => {
+    const { commands, failures } = await removeNftLeftovers(signal)
+    for (const { command, error } of failures)
+      log.warn('Cannot remove what nftables mode left; retrying', { command, error: error.message })
+    if (failures.length > 0) return false
+    if (commands.length > 0) log.info('Removed what nftables mode left', { commands })
+    return true
   }
+  await retryUntilDone(attempt, {
+    onError: (error) => log.warn('Cannot remove what nftables mode left; retrying', { error }),
+    pauseMs: () => PERIOD_MS,
+    signal,
+  })
 }
 
 async function leftTables(netlink: NetlinkConnection, signal: AbortSignal): Promise<readonly NftTable[]> {

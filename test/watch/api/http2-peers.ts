@@ -101,3 +101,9 @@ export const watchAnswer = (stream: ServerHttp2Stream): void => {
   stream.respond({ ':status': 200 })
   stream.write('x')
 }
+
+/** Rows of tests: how a client comes to a server that speaks HTTP/2. */
+export const SCHEMES = [
+  ['with TLS', 'https', { tls }],
+  ['without TLS', 'http', {}],
+] as const

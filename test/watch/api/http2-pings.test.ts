@@ -10,22 +10,19 @@ import { until } from '../../support/deadline.ts'
 import { openRelay } from '../../support/relay.ts'
 import {
   NEVER,
+  SCHEMES,
   type Answer,
   serve,
   poolFor,
   get,
   textOf,
   texts,
-  tls,
   trust,
   rawServer,
   watchAnswer,
 } from './http2-peers.ts'
 
-for (const [what, scheme, secure] of [
-  ['with TLS', 'https', { tls }],
-  ['without TLS', 'http', {}],
-] as const)
+for (const [what, scheme, secure] of SCHEMES)
   test(`HttpPool gives up a connection ${what} whose server is dead behind a load balancer, once for all requests`, async (t) => {
     const watch: Answer = (request, response) => {
       response.writeHead(200)

@@ -11,6 +11,7 @@ import { createListener } from '../../../dev/api-server/listener.ts'
 import { until } from '../../support/deadline.ts'
 import {
   NEVER,
+  SCHEMES,
   listen,
   echo,
   serve,
@@ -24,10 +25,7 @@ import {
   watchAnswer,
 } from './http2-peers.ts'
 
-for (const [what, scheme, secure] of [
-  ['with TLS', 'https', { tls }],
-  ['without TLS', 'http', {}],
-] as const) {
+for (const [what, scheme, secure] of SCHEMES) {
   test(`HttpPool sends all requests over one connection of HTTP/2 ${what}`, async (t) => {
     const peer = await serve(t, { http2: true, ...secure })
     const pool = poolFor(t, `${scheme}://127.0.0.1:${peer.port}`, trust)
