@@ -46,7 +46,7 @@ export async function runBench(setting: BenchSetting): Promise<Run> {
   const average = loadavg()
   const host = await Host.prepare(setting)
   const modes = await possibleModes(options.modes, host)
-  const floor = modes.includes('ipvs') ? await compileFloor(setting.folder, process.env) : { missing: '' }
+  const floor = modes.includes('ipvs') ? await compileFloor(setting.folder) : { missing: '' }
   if ('missing' in floor && floor.missing !== '') say(`No floor: ${floor.missing}`)
   const traffic = await host.traffic()
   if ('missing' in traffic) say(`No traffic: ${traffic.missing}`)

@@ -1,11 +1,11 @@
 /*
  * The floor of a cold start: how long the kernel alone takes to write the tables of N Services with M endpoints each.
  *
- *   floor N M [addresses|routes [BATCH]]
+ *   floor N M [addresses|routes]
  *
  * The program adds N virtual servers with M real servers each, N addresses on kube-ipvs0 (or local routes) and N entries in one
  * set of type hash:ip,port, and prints how many milliseconds each part took and their sum. Creating the device and the set is not
- * counted. It puts BATCH messages (default 200) into one datagram and asks only for the acknowledgement of the last one;
+ * counted. It puts 200 messages into one datagram and asks only for the acknowledgement of the last one;
  * the kernel reports an error of any of them, and the first error ends the program. A message to ipset holds 500 entries
  * and is a separate datagram. kube-ipvs sends such messages too, after it has decided on them.
  *
@@ -31,7 +31,7 @@
 
 #define DEVICE "kube-ipvs0"
 #define SET "KUBE-FLOOR"
-#define MOST_MESSAGES 2000
+#define MOST_MESSAGES 200
 #define ENTRIES_A_MESSAGE 500
 
 static const uint16_t FAMILY = AF_INET;
@@ -44,7 +44,6 @@ static char buffer[1 << 20];
 static size_t length;
 static size_t message_start;
 static int messages;
-static int batch = 200;
 static uint32_t sequence;
 static int netlink;
 
@@ -116,7 +115,7 @@ static void begin_message(uint16_t type, uint16_t flags) {
 
 static void end_message(void) {
   ((struct nlmsghdr *)(buffer + message_start))->nlmsg_len = length - message_start;
-  if (++messages >= batch) send_batch();
+  if (++messages >= MOST_MESSAGES) send_batch();
 }
 
 static void begin_generic(uint16_t family, uint8_t command) {
@@ -295,10 +294,8 @@ int main(int count, char **arguments) {
   const int services = count > 2 ? atoi(arguments[1]) : 0;
   const int endpoints = count > 2 ? atoi(arguments[2]) : -1;
   const int routes = count > 3 && strcmp(arguments[3], "routes") == 0;
-  if (count > 4) batch = atoi(arguments[4]);
-  if (services < 1 || endpoints < 0 || batch < 1 || batch > MOST_MESSAGES) {
-    fprintf(stderr, "floor N M [addresses|routes [BATCH]]: N Services from 1, M endpoints from 0, BATCH from 1 to %d\n",
-            MOST_MESSAGES);
+  if (services < 1 || endpoints < 0) {
+    fprintf(stderr, "floor N M [addresses|routes]: N Services from 1, M endpoints from 0\n");
     return 2;
   }
   const double ipvs_ms = write_virtual_servers(services, endpoints);

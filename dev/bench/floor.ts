@@ -1,11 +1,10 @@
 /**
- * The C program of the bench: the floor, which writes the same tables and shows
- * how long the kernel alone takes: `floor.c`, or the source that KUBE_IPVS_FLOOR names. Without a
- * compiler the bench runs without it and says so.
+ * The C program of the bench: the floor (`floor.c`), which writes the same tables and shows how
+ * long the kernel alone takes. Without a compiler the bench runs without it and says so.
  */
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { basename, join, resolve } from 'node:path'
+import { basename, join } from 'node:path'
 import { promisify } from 'node:util'
 
 const run = promisify(execFile)
@@ -25,11 +24,9 @@ export async function compile(
   }
 }
 
-const DEFAULT_SOURCE = join(import.meta.dirname, 'floor.c')
-
 /** Path of the compiled program in `folder`, or why there is none. */
-export function compileFloor(folder: string, env: NodeJS.ProcessEnv): ReturnType<typeof compile> {
-  return compile(resolve(env['KUBE_IPVS_FLOOR'] ?? DEFAULT_SOURCE), folder)
+export function compileFloor(folder: string): ReturnType<typeof compile> {
+  return compile(join(import.meta.dirname, 'floor.c'), folder)
 }
 
 /** The total in what the program prints, in milliseconds: virtual servers, real servers, addresses and one set. */
