@@ -5,9 +5,9 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Answered, type DaemonClient, isUnknown } from '../inspect/daemon-client.ts'
-import { servicePortAt } from '../inspect/names.ts'
+import { type Names, servicePortAt } from '../inspect/names.ts'
 import type { DaemonView, RowsView } from '../inspect/view.ts'
-import { type IpvsState, readKernelState } from '../modes/look/kernel-state.ts'
+import { type IpvsState, type KernelState, readKernelState } from '../modes/look/kernel-state.ts'
 import { fallbackOf } from '../modes/fallback.ts'
 import { findLack } from '../modes/ipvs/kernel.ts'
 import { onlyMode } from '../modes/modes-in-kernel.ts'
@@ -20,6 +20,7 @@ import { type Knows, whoKnows } from './knowledge.ts'
 import { fallbackReason, runningMode } from './answering-proxy.ts'
 import { namedSource, type Settings } from '../start/settings.ts'
 import type { IpvsStatus, RealServerStatus, Status } from './node-status.ts'
+import { seenRows } from './seen-rows.ts'
 import { verdictOf } from './status-verdict.ts'
 
 /** How long listing Services may take; names are not worth a longer wait. */
@@ -43,8 +44,9 @@ export async function readStatus(
     warn(`names, health and problems are unknown: ${daemonUnknown.reason}`)
   if (known.from === 'kernel' && known.failure !== undefined) warn(`no names of Services: ${known.failure}`)
   const running = await runningMode(metricsBindAddress, { warn })
-  const state = await readKernelState(signal)
-  const rows = daemon === null ? null : await readRows(client, signal)
+  const asked = await (daemon === null ? undefined : client.names())
+  const names = asked === undefined || isUnknown(asked) ? undefined : asked
+  const { state, rows } = await readKernel(client, daemon, names, signal)
   const status = {
     mode: daemon?.mode ?? running ?? onlyMode(state.modes),
     fallback:
@@ -54,7 +56,7 @@ export async function readStatus(
     proxy: { address: metricsBindAddress, answers: running !== undefined },
     version: VERSION,
     ...state,
-    ipvs: state.ipvs && (await withNames(state.ipvs, known, client)),
+    ipvs: state.ipvs && (await withNames(state.ipvs, known, names, client)),
     socket: client.socket,
     daemon,
     daemonUnknown,
@@ -78,12 +80,24 @@ function fallbackIn({ fallback }: DaemonView, scheduler: string): ReturnType<typ
   return fallback === null ? undefined : fallbackOf(fallback.reason, scheduler)
 }
 
-/** What is wrong is looked for again, because a pass may be at work. null: the daemon does not say. */
-async function readRows(client: DaemonClient, signal: AbortSignal): Promise<Status['rows']> {
-  const first = rowsIn(await client.rows())
-  if (first === null || (first.unread.length === 0 && first.wrong.length === 0)) return first
+/** The kernel, and the rows of the daemon where that tells them. */
+async function readKernel(
+  client: DaemonClient,
+  daemon: DaemonView | null,
+  names: Names | undefined,
+  signal: AbortSignal,
+): Promise<Pick<Status, 'rows'> & { readonly state: KernelState }> {
+  const look = async (): Promise<Pick<Status, 'rows'> & { readonly state: KernelState }> => {
+    const state = await readKernelState(signal)
+    const rows = daemon === null ? null : rowsIn(await client.rows())
+    if (daemon === null || names === undefined || rows === null) return { state, rows }
+    return { state, rows: seenRows(rows, names, state, daemon) }
+  }
+  const first = await look()
+  if (first.rows === null || (first.rows.unread.length === 0 && first.rows.wrong.length === 0)) return first
+  // A pass may be at work, and the kernel and the daemon are read one after the other.
   await sleep(SECOND_LOOK_MS, undefined, { signal })
-  return rowsIn(await client.rows())
+  return look()
 }
 
 function rowsIn(answer: Answered<RowsView>): Status['rows'] {
@@ -115,14 +129,18 @@ async function namesOf(settings: Settings, signal: AbortSignal): Promise<Service
 }
 
 /** Adds names of Services, and what the daemon says of drains. */
-async function withNames(ipvs: IpvsState, known: Knows<ServicePorts>, client: DaemonClient): Promise<IpvsStatus> {
+async function withNames(
+  ipvs: IpvsState,
+  known: Knows<ServicePorts>,
+  names: Names | undefined,
+  client: DaemonClient,
+): Promise<IpvsStatus> {
   if (known.from === 'kernel') return ipvs
   if (known.from === 'source') {
     const named = ipvs.virtualServers.map((one) => ({ ...one, service: known.opened.get(one.key) ?? null }))
     return { ...ipvs, namesFrom: known.source, virtualServers: named }
   }
-  const names = await client.names()
-  if (isUnknown(names)) return ipvs
+  if (names === undefined) return ipvs
   const drains = await client.drains()
   const byServer = new Map<string, NonNullable<RealServerStatus['drain']>>()
   for (const { virtualServer, realServer, seconds, deadlineSeconds } of isUnknown(drains) ? [] : drains.drains)
