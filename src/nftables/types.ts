@@ -62,7 +62,10 @@ export interface NftHook {
 export interface PrivateTable {
   readonly kind: 'table'
   readonly family: IpFamily
+  /** Whether it belongs to the socket that reads or writes it; false for one that belongs to another socket. */
   readonly isOwned: boolean
+  /** Read from a kernel only: it sees no packets (`dormant`). */
+  readonly isForeign?: true
 }
 
 /** A set, or with `isMap` a map from its fields to verdicts. */
@@ -72,6 +75,8 @@ export interface NftSet {
   readonly name: string
   readonly fields: readonly PacketField[]
   readonly isMap: boolean
+  /** Read from a kernel only: it has a type or a property that this program never writes. Its elements are not listed. */
+  readonly isForeign?: true
 }
 
 /** A chain with its rules, which are written as a whole. */
@@ -81,6 +86,8 @@ export interface NftChain {
   readonly name: string
   readonly hook?: NftHook
   readonly rules: readonly NftRule[]
+  /** Read from a kernel only: it has a hook, type or policy that this program never writes. */
+  readonly isForeign?: true
 }
 
 export interface NftElement {
