@@ -63,7 +63,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   'src/ipvs': ['src/netlink', 'src/service', 'src/sync', 'src/values'],
   'src/ipset': ['src/netlink', 'src/service', 'src/sync', 'src/values'],
   'src/iptables': ['src/ipset/catalogue.ts', 'src/netlink', 'src/nftables', 'src/service', 'src/sync', 'src/values'],
-  'src/nftables': ['src/netlink', 'src/values'],
+  'src/nftables': ['src/netlink', 'src/sync', 'src/values'],
   'src/watch': ['src/service', 'src/values'],
   // The rooms of watch: objects are parsed without knowing their source, and manifests know no server.
   'src/watch/source.ts': ['src/service', 'src/values'],
