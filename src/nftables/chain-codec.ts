@@ -1,0 +1,206 @@
+/** Chains of the private table and their rules on the wire. */
+import type { MessageBatch } from '../netlink/batch.ts'
+import { NLM_F_CREATE, NLM_F_DUMP } from '../netlink/constants.ts'
+import { netlinkError } from '../netlink/errors.ts'
+import type { ReceivedMessage } from '../netlink/message.ts'
+import type { AttributeCursor } from '../netlink/attributes.ts'
+import { netfilterFamily } from '../netlink/nfnetlink-codec.ts'
+import type { IpFamily } from '../values/protocol.ts'
+import { decodeExpression, type Expression } from './expression-codec.ts'
+import { canonicalStatement } from './canonical.ts'
+import { encodeNetworks } from './set-codec.ts'
+import { type AnonymousSet, encodeStatement } from './statement-encoder.ts'
+import { type NftChain, type NftHook, type NftRule, type NftStatement, PRIVATE_TABLE } from './types.ts'
+import { beginNft, nftAttributes } from './wire.ts'
+
+const NFTA_CHAIN_TABLE = 1
+const NFTA_CHAIN_NAME = 3
+const NFTA_CHAIN_HOOK = 4
+const NFTA_CHAIN_POLICY = 5
+const NFTA_CHAIN_TYPE = 7
+const NFTA_HOOK_HOOKNUM = 1
+const NFTA_HOOK_PRIORITY = 2
+const NFTA_RULE_TABLE = 1
+const NFTA_RULE_CHAIN = 2
+const NFTA_RULE_EXPRESSIONS = 4
+const NFTA_RULE_USERDATA = 7
+const NLM_F_APPEND = 0x800
+const NF_ACCEPT = 1
+/** NFTNL_UDATA_RULE_COMMENT */
+const COMMENT = 0
+/** With its NUL; nft takes no longer one. */
+const MAX_COMMENT_BYTES = 129
+
+/** NF_INET_* by number */
+const HOOKS = ['prerouting', 'input', 'forward', 'output', 'postrouting'] as const
+const TYPES = ['filter', 'nat'] as const
+
+/** NFT_MSG_NEWCHAIN, without rules. A base chain lets pass what its rules do not decide. */
+export function encodeNewChain(batch: MessageBatch, { family, name, hook }: NftChain): void {
+  beginNft(batch, 'NEWCHAIN', NLM_F_CREATE, family, PRIVATE_TABLE)
+  batch.string(NFTA_CHAIN_NAME, name)
+  if (hook !== undefined) {
+    const nest = batch.nest(NFTA_CHAIN_HOOK)
+    batch.u32be(NFTA_HOOK_HOOKNUM, HOOKS.indexOf(hook.hook))
+    batch.u32be(NFTA_HOOK_PRIORITY, hook.priority >>> 0)
+    batch.endNest(nest)
+    batch.u32be(NFTA_CHAIN_POLICY, NF_ACCEPT)
+    batch.string(NFTA_CHAIN_TYPE, hook.type)
+  }
+  batch.end()
+}
+
+/** NFT_MSG_DELCHAIN; EBUSY while it has rules, or something jumps to it. */
+export function encodeDeleteChain(batch: MessageBatch, family: IpFamily, name: string): void {
+  beginNft(batch, 'DELCHAIN', 0, family, PRIVATE_TABLE)
+  batch.string(NFTA_CHAIN_NAME, name)
+  batch.end()
+}
+
+/** NFT_MSG_DELRULE of all rules of a chain. */
+export function encodeFlushChain(batch: MessageBatch, family: IpFamily, name: string): void {
+  beginNft(batch, 'DELRULE', 0, family, PRIVATE_TABLE)
+  batch.string(NFTA_RULE_CHAIN, name)
+  batch.end()
+}
+
+/** The most messages that encodeRule adds for one rule. */
+export function messagesOf(rule: NftRule): number {
+  return 1 + 2 * rule.statements.filter(({ kind }) => kind === 'networks').length
+}
+
+/**
+ * NFT_MSG_NEWRULE at the end of a chain, after the anonymous sets that it needs.
+ * @param firstId NFTA_SET_ID of the first of these sets, unique in the transaction; 0 is for none
+ */
+export function encodeRule(batch: MessageBatch, family: IpFamily, chain: string, rule: NftRule, firstId: number): void {
+  const statements = rule.statements.map((statement) => canonicalStatement(statement, family))
+  // The kernel puts a number in the place of %d; the rule finds its set by the id.
+  const sets = new Map<NftStatement, AnonymousSet>()
+  for (const statement of statements) {
+    if (statement.kind !== 'networks') continue
+    const set = { name: '__set%d', id: firstId + sets.size }
+    sets.set(statement, set)
+    encodeNetworks(batch, family, set, statement.cidrs)
+  }
+  beginNft(batch, 'NEWRULE', NLM_F_CREATE | NLM_F_APPEND, family, PRIVATE_TABLE)
+  batch.string(NFTA_RULE_CHAIN, chain)
+  const list = batch.nest(NFTA_RULE_EXPRESSIONS)
+  for (const statement of statements) encodeStatement(batch, statement, family, sets.get(statement))
+  batch.endNest(list)
+  if (rule.comment !== undefined) batch.binary(NFTA_RULE_USERDATA, commentBytes(rule.comment))
+  batch.end()
+}
+
+function commentBytes(comment: string): Uint8Array {
+  const text = Buffer.from(`${comment}\0`, 'utf8')
+  if (text.length > MAX_COMMENT_BYTES)
+    throw netlinkError('netlink-unencodable', `a comment of ${text.length - 1} bytes, at most ${MAX_COMMENT_BYTES - 1}`)
+  return Uint8Array.of(COMMENT, text.length, ...text)
+}
+
+/** NFT_MSG_GETCHAIN of a family; the kernel knows no filter. */
+export function encodeGetChains(batch: MessageBatch, family: IpFamily): void {
+  beginNft(batch, 'GETCHAIN', NLM_F_DUMP, family)
+  batch.end()
+}
+
+/** NFT_MSG_GETRULE of the private table, or of one of its chains. */
+export function encodeGetRules(batch: MessageBatch, family: IpFamily, chain?: string): void {
+  beginNft(batch, 'GETRULE', NLM_F_DUMP, family, PRIVATE_TABLE)
+  if (chain !== undefined) batch.string(NFTA_RULE_CHAIN, chain)
+  batch.end()
+}
+
+/** A chain of a dump, without its rules; undefined for one of another table. */
+export function decodeChain(message: ReceivedMessage): NftChain | undefined {
+  const family = netfilterFamily(message)
+  const attributes = nftAttributes(message, 'NEWCHAIN')
+  let [table, name, type] = ['', '', '']
+  let [number, priority, policy] = [-1, 0, NF_ACCEPT]
+  while (attributes.next())
+    switch (attributes.type) {
+      case NFTA_CHAIN_TABLE:
+        table = attributes.string()
+        break
+      case NFTA_CHAIN_NAME:
+        name = attributes.string()
+        break
+      case NFTA_CHAIN_TYPE:
+        type = attributes.string()
+        break
+      case NFTA_CHAIN_POLICY:
+        policy = attributes.u32be()
+        break
+      case NFTA_CHAIN_HOOK:
+        ;[number, priority] = hookNumbers(attributes.nested())
+        break
+      default:
+    }
+  if (family === undefined || table !== PRIVATE_TABLE || name === '') return undefined
+  const chain = { kind: 'chain', family, name, rules: [] } as const
+  if (number < 0) return chain
+  const hook: NftHook['hook'] | undefined = HOOKS[number]
+  const known = TYPES.find((one) => one === type)
+  if (hook === undefined || known === undefined || policy !== NF_ACCEPT) return { ...chain, isForeign: true }
+  return { ...chain, hook: { type: known, hook, priority } }
+}
+
+function hookNumbers(attributes: AttributeCursor): [number: number, priority: number] {
+  let [number, priority] = [0, 0]
+  while (attributes.next())
+    if (attributes.type === NFTA_HOOK_HOOKNUM) number = attributes.u32be() & 0xff
+    else if (attributes.type === NFTA_HOOK_PRIORITY) priority = attributes.u32be() | 0
+  return [number, priority]
+}
+
+/** A rule whose expressions were read, but not yet the anonymous sets that they name. */
+export interface ListedRule {
+  readonly chain: string
+  readonly expressions: readonly Expression[]
+  readonly comment: string | undefined
+}
+
+/** A rule of a dump; undefined for one of another table. */
+export function decodeListedRule(message: ReceivedMessage): ListedRule | undefined {
+  const attributes = nftAttributes(message, 'NEWRULE')
+  let [table, chain] = ['', '']
+  const expressions: Expression[] = []
+  let comment: string | undefined
+  while (attributes.next())
+    switch (attributes.type) {
+      case NFTA_RULE_TABLE:
+        table = attributes.string()
+        if (table !== PRIVATE_TABLE) return undefined
+        break
+      case NFTA_RULE_CHAIN:
+        chain = attributes.string()
+        break
+      case NFTA_RULE_EXPRESSIONS: {
+        const list = attributes.nested()
+        while (list.next()) expressions.push(decodeExpression(list.nested()))
+        break
+      }
+      case NFTA_RULE_USERDATA:
+        comment = commentOf(attributes)
+        break
+      default:
+    }
+  return table === '' ? undefined : { chain, expressions, comment }
+}
+
+/** Records of libnftnl; anybody may write others, which count as none. */
+function commentOf({ bytes, offset, length }: AttributeCursor): string | undefined {
+  const end = offset + length
+  for (let at = offset; at + 2 <= end; ) {
+    const size = bytes[at + 1] ?? 0
+    if (at + 2 + size > end) return undefined
+    if (bytes[at] === COMMENT) {
+      const text = bytes.subarray(at + 2, at + 2 + size)
+      const nul = text.indexOf(0)
+      return Buffer.from(nul < 0 ? text : text.subarray(0, nul)).toString('utf8')
+    }
+    at += 2 + size
+  }
+  return undefined
+}

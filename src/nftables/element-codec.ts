@@ -1,0 +1,103 @@
+/**
+ * Elements of sets and verdict maps on the wire. One message has those of one set; an attribute ends
+ * below 64 KiB, and the list of elements is one.
+ */
+import type { AttributeCursor } from '../netlink/attributes.ts'
+import type { MessageBatch } from '../netlink/batch.ts'
+import { NLM_F_CREATE, NLM_F_DUMP } from '../netlink/constants.ts'
+import type { ReceivedMessage } from '../netlink/message.ts'
+import type { IpFamily } from '../values/protocol.ts'
+import { decodeVerdict, encodeVerdict } from './expression-codec.ts'
+import { encodeKey, keyLength, readKey } from './fields.ts'
+import { type NftElement, type NftSet, PRIVATE_TABLE } from './types.ts'
+import { beginNft, NFTA_DATA_VALUE, NFTA_LIST_ELEM, nftAttributes } from './wire.ts'
+
+const NFTA_SET_ELEM_LIST_SET = 2
+const NFTA_SET_ELEM_LIST_ELEMENTS = 3
+const NFTA_SET_ELEM_KEY = 1
+const NFTA_SET_ELEM_DATA = 2
+
+/** The most elements in one message: none is longer than 120 bytes. */
+export const MAX_ELEMENTS = 500
+
+/**
+ * NFT_MSG_NEWSETELEM or NFT_MSG_DELSETELEM, with at most MAX_ELEMENTS elements of one set. An element
+ * that is there already with the same verdict is success, one with another verdict is EBUSY; one
+ * that is to be deleted and is not there is ENOENT. Nothing is added when it throws.
+ */
+export function encodeElements(
+  batch: MessageBatch,
+  message: 'NEWSETELEM' | 'DELSETELEM',
+  family: IpFamily,
+  set: string,
+  elements: readonly NftElement[],
+): void {
+  beginNft(batch, message, message === 'NEWSETELEM' ? NLM_F_CREATE : 0, family, PRIVATE_TABLE)
+  batch.string(NFTA_SET_ELEM_LIST_SET, set)
+  const list = batch.nest(NFTA_SET_ELEM_LIST_ELEMENTS)
+  for (const { value, action } of elements)
+    encodeElement(batch, family, value, message === 'NEWSETELEM' ? action : undefined)
+  batch.endNest(list)
+  batch.end()
+}
+
+function encodeElement(batch: MessageBatch, family: IpFamily, value: string, action: NftElement['action']): void {
+  const element = batch.nest(NFTA_LIST_ELEM)
+  const key = batch.nest(NFTA_SET_ELEM_KEY)
+  const { bytes, length } = encodeKey(value, family)
+  batch.binary(NFTA_DATA_VALUE, bytes.subarray(0, length))
+  batch.endNest(key)
+  if (action !== undefined) {
+    const data = batch.nest(NFTA_SET_ELEM_DATA)
+    encodeVerdict(batch, action)
+    batch.endNest(data)
+  }
+  batch.endNest(element)
+}
+
+/** NFT_MSG_GETSETELEM: all elements of a set; ENOENT when there is no such set. */
+export function encodeGetElements(batch: MessageBatch, family: IpFamily, set: string): void {
+  beginNft(batch, 'GETSETELEM', NLM_F_DUMP, family, PRIVATE_TABLE)
+  batch.string(NFTA_SET_ELEM_LIST_SET, set)
+  batch.end()
+}
+
+/** NFT_MSG_GETSETELEM: one element; ENOENT when it is not there. */
+export function encodeGetElement(batch: MessageBatch, family: IpFamily, set: string, value: string): void {
+  beginNft(batch, 'GETSETELEM', 0, family, PRIVATE_TABLE)
+  batch.string(NFTA_SET_ELEM_LIST_SET, set)
+  const list = batch.nest(NFTA_SET_ELEM_LIST_ELEMENTS)
+  encodeElement(batch, family, value, undefined)
+  batch.endNest(list)
+  batch.end()
+}
+
+/** Calls `visit` for each element of one message about a set. */
+export function decodeElements(message: ReceivedMessage, set: NftSet, visit: (element: NftElement) => void): void {
+  const attributes = nftAttributes(message, 'NEWSETELEM')
+  while (attributes.next()) {
+    if (attributes.type !== NFTA_SET_ELEM_LIST_ELEMENTS) continue
+    const list = attributes.nested()
+    while (list.next()) {
+      const element = list.type === NFTA_LIST_ELEM ? decodeElement(list.nested(), set) : undefined
+      if (element !== undefined) visit(element)
+    }
+  }
+}
+
+function decodeElement(attributes: AttributeCursor, { family, name, fields, isMap }: NftSet): NftElement | undefined {
+  let value: string | undefined
+  let action: NftElement['action']
+  while (attributes.next())
+    if (attributes.type === NFTA_SET_ELEM_KEY) {
+      const key = attributes.nested()
+      while (key.next())
+        if (key.type === NFTA_DATA_VALUE) {
+          key.expect(keyLength(fields, family))
+          value = readKey(key.bytes, key.offset, fields, family)
+        }
+    } else if (attributes.type === NFTA_SET_ELEM_DATA && isMap) action = decodeVerdict(attributes.nested())
+  if (value === undefined) return undefined
+  const element = { kind: 'element', family, set: name, value } as const
+  return action === undefined ? element : { ...element, action }
+}

@@ -1,0 +1,178 @@
+/**
+ * Fields of packets as the keys of sets: their types in the kernel, their bytes, and their texts as
+ * nft prints them. A type of several fields is a number of 6 bits for each, and every field begins
+ * at a multiple of 4 bytes.
+ */
+import { netlinkError } from '../netlink/errors.ts'
+import { ADDRESS_LENGTH, parseAddress, readAddress, writeAddress } from '../values/address.ts'
+import type { IpFamily } from '../values/protocol.ts'
+import type { PacketField } from './types.ts'
+
+/** Numbers of nft's data types (enum datatypes of nftables' datatype.h). */
+const TYPE_NUMBER = { ipv4_addr: 7, ipv6_addr: 8, inet_proto: 12, inet_service: 13 } as const
+
+type TypeName = keyof typeof TYPE_NUMBER
+
+const TYPE_BITS = 6
+/** Concatenations have at most five fields, and fit 64 bytes. */
+const MAX_KEY_BYTES = 64
+
+function typeOf(field: PacketField, family: IpFamily): TypeName {
+  if (field === 'l4proto') return 'inet_proto'
+  if (field === 'dport') return 'inet_service'
+  return family === 'IPv4' ? 'ipv4_addr' : 'ipv6_addr'
+}
+
+/** `ipv4_addr . inet_proto . inet_service` */
+export function typeText(fields: readonly PacketField[], family: IpFamily): string {
+  return fields.map((field) => typeOf(field, family)).join(' . ')
+}
+
+/** NFTA_SET_KEY_TYPE */
+export function typeNumber(fields: readonly PacketField[], family: IpFamily): number {
+  return fields.reduce((number, field) => (number << TYPE_BITS) | TYPE_NUMBER[typeOf(field, family)], 0)
+}
+
+/** Bytes of a field, without padding. */
+export function fieldLength(field: PacketField, family: IpFamily): number {
+  if (field === 'l4proto') return 1
+  return field === 'dport' ? 2 : ADDRESS_LENGTH[family]
+}
+
+/** NFTA_SET_KEY_LEN: fields of a concatenation are padded to 4 bytes, a single one is not. */
+export function keyLength(fields: readonly PacketField[], family: IpFamily): number {
+  const [first] = fields
+  if (first !== undefined && fields.length === 1) return fieldLength(first, family)
+  return fields.reduce((length, field) => length + padded(fieldLength(field, family)), 0)
+}
+
+/** The length of a field in a concatenation. */
+export function padded(length: number): number {
+  return (length + 3) & ~3
+}
+
+/**
+ * The fields of a set with this type; undefined for a type that this program never writes. Of
+ * addresses the first counts as destination: the type does not say which it is.
+ */
+export function fieldsOfType(type: number, length: number, family: IpFamily): readonly PacketField[] | undefined {
+  const fields: PacketField[] = []
+  let rest = type
+  while (rest > 0) {
+    const field = fieldOfNumber(rest & ((1 << TYPE_BITS) - 1), family)
+    if (field === undefined) return undefined
+    fields.unshift(field)
+    rest >>>= TYPE_BITS
+  }
+  const first = fields.indexOf('daddr')
+  const named = fields.map((field, index) => (field === 'daddr' && index !== first ? 'saddr' : field))
+  // A protocol alone cannot be told from a port, see encodeKey.
+  if (named.length === 0 || (named.length === 1 && named[0] === 'l4proto')) return undefined
+  return keyLength(named, family) === length && length <= MAX_KEY_BYTES ? named : undefined
+}
+
+function fieldOfNumber(number: number, family: IpFamily): PacketField | undefined {
+  if (number === TYPE_NUMBER.inet_proto) return 'l4proto'
+  if (number === TYPE_NUMBER.inet_service) return 'dport'
+  return number === TYPE_NUMBER[typeOf('daddr', family)] ? 'daddr' : undefined
+}
+
+/** Protocols that nft prints by name; those that no Service has occur in foreign elements only. */
+const PROTOCOL_NAMES: ReadonlyMap<number, string> = new Map([
+  [1, 'icmp'],
+  [2, 'igmp'],
+  [6, 'tcp'],
+  [17, 'udp'],
+  [33, 'dccp'],
+  [47, 'gre'],
+  [50, 'esp'],
+  [51, 'ah'],
+  [58, 'ipv6-icmp'],
+  [132, 'sctp'],
+  [136, 'udplite'],
+])
+const PROTOCOL_NUMBERS: ReadonlyMap<string, number> = new Map(
+  [...PROTOCOL_NAMES].map(([number, name]) => [name, number]),
+)
+
+/** `10.96.0.1 . tcp . 80` from the bytes of a key. */
+export function readKey(bytes: Uint8Array, offset: number, fields: readonly PacketField[], family: IpFamily): string {
+  let text = ''
+  let at = offset
+  for (const field of fields) {
+    if (at !== offset) text += ' . '
+    if (field === 'l4proto') text += protocolText(bytes[at] ?? 0)
+    else if (field === 'dport') text += ((bytes[at] ?? 0) << 8) | (bytes[at + 1] ?? 0)
+    else text += readAddress(bytes, at, family)
+    at += padded(fieldLength(field, family))
+  }
+  return text
+}
+
+/** `tcp`; the number of a protocol that has no name here. */
+export function protocolText(number: number): string {
+  return PROTOCOL_NAMES.get(number) ?? String(number)
+}
+
+/** The number of `tcp`; undefined for a text that is neither a name nor a number. */
+export function protocolNumber(text: string): number | undefined {
+  const number = PROTOCOL_NUMBERS.get(text)
+  if (number !== undefined) return number
+  return /^\d{1,3}$/.test(text) && Number(text) < 256 ? Number(text) : undefined
+}
+
+/** What encodeKey returned is valid until its next call. */
+export interface EncodedKey {
+  readonly bytes: Uint8Array
+  readonly length: number
+}
+
+const scratch = { bytes: new Uint8Array(MAX_KEY_BYTES + 16), length: 0 }
+
+/**
+ * The bytes of `10.96.0.1 . tcp . 80`. An element says by its own text which fields it has: a number
+ * that another number follows is a protocol, every other one a port. Throws `netlink-unencodable`.
+ */
+export function encodeKey(value: string, family: IpFamily): EncodedKey {
+  scratch.bytes.fill(0)
+  let at = 0
+  let from = 0
+  let isSingle = true
+  while (from <= value.length) {
+    const dot = value.indexOf(' . ', from)
+    const to = dot < 0 ? value.length : dot
+    if (dot >= 0) isSingle = false
+    const length = writeField(value, value.slice(from, to), to, family, at)
+    at += isSingle ? length : padded(length)
+    if (at > MAX_KEY_BYTES) throw unencodable(value)
+    if (dot < 0) break
+    from = dot + 3
+  }
+  scratch.length = at
+  return scratch
+}
+
+function writeField(value: string, part: string, end: number, family: IpFamily, at: number): number {
+  if (part.includes(family === 'IPv4' ? '.' : ':')) {
+    if (parseAddress(part) === undefined) throw unencodable(value)
+    return writeAddress(part, scratch.bytes, at)
+  }
+  const protocol = PROTOCOL_NUMBERS.get(part) ?? (isBeforeNumber(value, end) ? protocolNumber(part) : undefined)
+  if (protocol !== undefined) {
+    scratch.bytes[at] = protocol
+    return 1
+  }
+  const port = Number(part)
+  if (!/^\d{1,5}$/.test(part) || port > 0xffff) throw unencodable(value)
+  scratch.bytes[at] = port >>> 8
+  scratch.bytes[at + 1] = port & 0xff
+  return 2
+}
+
+function isBeforeNumber(value: string, end: number): boolean {
+  return /^ \. \d{1,5}(?: \.|$)/.test(value.slice(end, end + 12))
+}
+
+function unencodable(value: string): Error {
+  return netlinkError('netlink-unencodable', `not an element: ${JSON.stringify(value)}`)
+}

@@ -1,0 +1,123 @@
+/**
+ * Refusals of nf_tables with the command that failed and what they mean. The kernel's own code stays
+ * (`EBUSY`); a missing part of the kernel, and a table of another socket, get codes of ours.
+ */
+import { KernelError } from '../netlink/errors.ts'
+import { asError, CodedError, MissingFeature } from '../values/errors.ts'
+import type { IpFamily } from '../values/protocol.ts'
+import { NFT_FAMILY, type NftItem, type NftStatement, PRIVATE_TABLE } from './types.ts'
+
+/** Codes of ours, in addition to the kernel's. Stable. */
+export type NftErrorCode =
+  /** The kernel lacks nf_tables, a family of it, a kind of chain or an expression. */
+  | 'nft-missing'
+  /** The table belongs to a socket of another process. */
+  | 'nft-owned'
+
+/** Explanations of codes whose name alone is not clear. */
+const EXPLANATIONS: Readonly<Record<string, string>> = {
+  ENOENT: 'it, its set or its chain does not exist',
+  EBUSY: 'it is in use, or it is there with another verdict',
+  EEXIST: 'it is there already, and differs',
+  ELOOP: 'chains jump in a circle',
+  EMLINK: 'chains jump too deep',
+}
+
+/** The module that brings what a statement needs; all of them need nf_tables. */
+function moduleOf(statement: NftStatement, family: IpFamily): string | undefined {
+  switch (statement.kind) {
+    case 'new-connection':
+      return 'nft_ct'
+    case 'masquerade':
+      return 'nft_masq'
+    case 'reject':
+      return family === 'IPv4' ? 'nft_reject_ipv4' : 'nft_reject_ipv6'
+    default:
+      return undefined
+  }
+}
+
+/** The kernel's name of the expression that a module has. */
+const EXPRESSION: Readonly<Record<string, string>> = {
+  nft_ct: 'ct',
+  nft_masq: 'masq',
+  nft_reject_ipv4: 'reject',
+  nft_reject_ipv6: 'reject',
+}
+
+/** The kernel has no nf_tables for a family. */
+export function missingNfTables(family?: IpFamily): MissingFeature {
+  const of = family === undefined ? '' : ` for ${family}`
+  return new MissingFeature(
+    'nft-missing',
+    'nf_tables',
+    'module nf_tables',
+    `the kernel has no nf_tables${of}: load the module nf_tables (modprobe nf_tables)`,
+  )
+}
+
+/** The private table belongs to another socket. `process`: who that is, where it could be found. */
+export function ownedByOther(family: IpFamily, owner: number, process: string | undefined): CodedError {
+  const who = process === undefined ? '' : `, ${process}`
+  return new CodedError(
+    'nft-owned',
+    `the table ${NFT_FAMILY[family]} ${PRIVATE_TABLE} belongs to another socket (port id ${owner}${who}), and only that one can change it`,
+  )
+}
+
+/** Where an item of the transaction was refused. */
+export interface RefusedPart {
+  readonly item: NftItem
+  /** NEWCHAIN or NEWRULE, where one of a chain was refused. */
+  readonly message?: 'NEWCHAIN' | 'NEWRULE'
+  /** Index of the rule. */
+  readonly rule?: number
+}
+
+/** The kernel's refusal of a command, as an operator would type it. Any error that is no KernelError is returned unchanged. */
+export function namedRefusal(cause: unknown, command: string, part: RefusedPart): Error {
+  if (!(cause instanceof KernelError)) return asError(cause)
+  const missing = missingPart(cause, part)
+  if (missing !== undefined)
+    return new MissingFeature(
+      'nft-missing',
+      missing.feature,
+      `module ${missing.module}`,
+      `${command}: the kernel lacks ${missing.feature}: load the module ${missing.module} (modprobe ${missing.module})`,
+    )
+  const explanation = EXPLANATIONS[cause.code]
+  const why = cause.extendedAck.text ?? explanation
+  return new CodedError(cause.code, `${shortened(command)}: ${cause.code}${why === undefined ? '' : ` (${why})`}`, {
+    cause,
+  })
+}
+
+/** A chain may have very many rules. */
+function shortened(command: string): string {
+  return command.length <= MAX_COMMAND ? command : `${command.slice(0, MAX_COMMAND)} …`
+}
+
+const MAX_COMMAND = 500
+
+interface Missing {
+  readonly feature: string
+  readonly module: string
+}
+
+function missingPart({ code }: KernelError, { item, message, rule }: RefusedPart): Missing | undefined {
+  if (item.kind === 'table' && (code === 'EOPNOTSUPP' || code === 'EAFNOSUPPORT'))
+    return { feature: `nf_tables for ${item.family}`, module: 'nf_tables' }
+  if (item.kind !== 'chain' || (code !== 'ENOENT' && code !== 'EOPNOTSUPP')) return undefined
+  if (message === 'NEWCHAIN')
+    return item.hook?.type === 'nat' ? { feature: 'chains of type nat', module: 'nft_chain_nat' } : undefined
+  // ENOENT is also the answer to a set or chain that does not exist, so a statement without a module is never blamed.
+  const needs = new Set<string>()
+  for (const statement of item.rules[rule ?? -1]?.statements ?? []) {
+    const module = moduleOf(statement, item.family)
+    if (module !== undefined) needs.add(module)
+  }
+  const [module, ...more] = needs
+  return module === undefined || more.length > 0
+    ? undefined
+    : { feature: `the expression ${EXPRESSION[module] ?? module}`, module }
+}

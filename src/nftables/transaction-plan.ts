@@ -1,0 +1,179 @@
+/**
+ * Operations as messages, in the order that the kernel needs: what is referred to is added before
+ * what refers to it, and removed after it. Base chains get their rules last, because until then no
+ * packet sees the table. Pure.
+ */
+import type { MessageBatch } from '../netlink/batch.ts'
+import { encodeDeleteChain, encodeFlushChain, encodeNewChain, encodeRule, messagesOf } from './chain-codec.ts'
+import { encodeElements, MAX_ELEMENTS } from './element-codec.ts'
+import { encodeDeleteSet, encodeNewSet } from './set-codec.ts'
+import { encodeDeletePrivateTable, encodeNewTable } from './table-codec.ts'
+import type { NftChain, NftElement, NftOperation } from './types.ts'
+
+/** Messages that stay together in one transaction. */
+export interface MessageGroup {
+  /** Indexes of the operations in the list; several for elements that share messages. */
+  readonly ops: readonly number[]
+  readonly parts: readonly MessagePart[]
+  /** How many elements or messages it has, which is what it costs the kernel. */
+  readonly weight: number
+}
+
+/** What one call of `encode` adds to a batch: `messages` messages. */
+export interface MessagePart {
+  readonly messages: number
+  readonly encode: (batch: MessageBatch, ids: SetIds) => void
+  /** It deletes what nobody wants; that it is gone already is success. */
+  readonly isDeletion?: true
+  readonly message?: 'NEWCHAIN' | 'NEWRULE'
+  readonly rule?: number
+}
+
+/** Gives numbers to the anonymous sets of one transaction. */
+export class SetIds {
+  #next = 1
+
+  /** The first of so many numbers. */
+  take(count: number): number {
+    const first = this.#next
+    this.#next += count
+    return first
+  }
+}
+
+/** Elements that share messages and a transaction: about a millisecond of the kernel. */
+const ELEMENTS_TOGETHER = 1000
+
+/** The order of groups in a transaction. */
+const PHASE = {
+  table: 0,
+  set: 1,
+  chain: 2,
+  chainRules: 3,
+  elements: 4,
+  baseChainRules: 5,
+  flushedChain: 6,
+  deletedChain: 7,
+  deletedSet: 8,
+  deletedTable: 9,
+} as const
+
+/** All operations as groups, in the order of their transaction. */
+export function groupsOf(ops: readonly NftOperation[]): readonly MessageGroup[] {
+  const phases: MessageGroup[][] = Object.keys(PHASE).map(() => [])
+  const put = (phase: number, index: number, ...parts: MessagePart[]): void =>
+    void phases[phase]?.push({ ops: [index], parts, weight: parts.length })
+  const elements: number[] = []
+  for (const [index, { kind, item }] of ops.entries()) {
+    switch (item.kind) {
+      case 'table':
+        if (kind === 'delete')
+          put(
+            PHASE.deletedTable,
+            index,
+            deletion((batch) => encodeDeletePrivateTable(batch, item.family)),
+          )
+        else
+          put(
+            PHASE.table,
+            index,
+            part((batch) => encodeNewTable(batch, item.family, item.isOwned)),
+          )
+        break
+      case 'set': {
+        const remove = deletion((batch) => encodeDeleteSet(batch, item.family, item.name))
+        const add = part((batch) => encodeNewSet(batch, item))
+        if (kind === 'delete') put(PHASE.deletedSet, index, remove)
+        else put(PHASE.set, index, ...(kind === 'replace' ? [remove] : []), add)
+        break
+      }
+      case 'chain':
+        if (kind === 'delete') {
+          put(
+            PHASE.flushedChain,
+            index,
+            deletion((batch) => encodeFlushChain(batch, item.family, item.name)),
+          )
+          put(
+            PHASE.deletedChain,
+            index,
+            deletion((batch) => encodeDeleteChain(batch, item.family, item.name)),
+          )
+          break
+        }
+        if (kind === 'add')
+          put(PHASE.chain, index, { ...part((batch) => encodeNewChain(batch, item)), message: 'NEWCHAIN' })
+        put(item.hook === undefined ? PHASE.chainRules : PHASE.baseChainRules, index, ...rulesOf(kind, item))
+        break
+      case 'element':
+        elements.push(index)
+    }
+  }
+  for (let from = 0; from < elements.length; from += ELEMENTS_TOGETHER)
+    phases[PHASE.elements]?.push(elementGroup(ops, elements.slice(from, from + ELEMENTS_TOGETHER)))
+  return phases.flat().filter(({ parts }) => parts.length > 0)
+}
+
+function part(encode: (batch: MessageBatch) => void): MessagePart {
+  return { messages: 1, encode }
+}
+
+function deletion(encode: (batch: MessageBatch) => void): MessagePart {
+  return { messages: 1, encode, isDeletion: true }
+}
+
+/** The rules of a chain; those that it had go in the same transaction. */
+function rulesOf(kind: 'add' | 'replace', chain: NftChain): readonly MessagePart[] {
+  const rules = chain.rules.map((rule, index): MessagePart => {
+    const messages = messagesOf(rule)
+    const encode = (batch: MessageBatch, ids: SetIds): void =>
+      encodeRule(batch, chain.family, chain.name, rule, ids.take(messages))
+    return { messages, encode, message: 'NEWRULE', rule: index }
+  })
+  if (kind === 'add') return rules
+  const again: MessagePart = { ...part((batch) => encodeNewChain(batch, chain)), message: 'NEWCHAIN' }
+  return [again, part((batch) => encodeFlushChain(batch, chain.family, chain.name)), ...rules]
+}
+
+/** The same group as one for each of its operations, so that a refusal names one of them. */
+export function splitGroup(ops: readonly NftOperation[], group: MessageGroup): readonly MessageGroup[] {
+  return group.ops.map((index) => elementGroup(ops, [index]))
+}
+
+/** Operations on elements in one transaction: first those that are deleted, then those that are added, by their sets. */
+function elementGroup(ops: readonly NftOperation[], indexes: readonly number[]): MessageGroup {
+  const deleted = new Map<string, NftElement[]>()
+  const added = new Map<string, NftElement[]>()
+  for (const index of indexes) {
+    const op = ops[index]
+    if (op?.item.kind !== 'element') continue
+    const set = `${op.item.family} ${op.item.set}`
+    if (op.kind !== 'add') append(deleted, set, op.item)
+    if (op.kind !== 'delete') append(added, set, op.item)
+  }
+  const parts = [...partsOf('DELSETELEM', deleted), ...partsOf('NEWSETELEM', added)]
+  return { ops: indexes, parts, weight: indexes.length }
+}
+
+function append(lists: Map<string, NftElement[]>, set: string, element: NftElement): void {
+  const list = lists.get(set)
+  if (list === undefined) lists.set(set, [element])
+  else list.push(element)
+}
+
+function partsOf(
+  message: 'NEWSETELEM' | 'DELSETELEM',
+  bySet: ReadonlyMap<string, readonly NftElement[]>,
+): MessagePart[] {
+  const parts: MessagePart[] = []
+  for (const elements of bySet.values()) {
+    for (let from = 0; from < elements.length; from += MAX_ELEMENTS) {
+      const some = elements.slice(from, from + MAX_ELEMENTS)
+      const [first] = some
+      if (first === undefined) continue
+      const encode = (batch: MessageBatch): void => encodeElements(batch, message, first.family, first.set, some)
+      parts.push(message === 'DELSETELEM' ? deletion(encode) : part(encode))
+    }
+  }
+  return parts
+}

@@ -1,0 +1,183 @@
+/**
+ * Runs operations as transactions of bounded size. A transaction is done as a whole or not at all,
+ * so after a refusal it is sent again without what was refused: the kernel names every message that
+ * it does not take. What it refuses only as a whole is halved until the culprit is alone.
+ * @impure
+ */
+import { MAX_BATCH_MESSAGES, type MessageBatch } from '../netlink/batch.ts'
+import type { NetlinkConnection, Outcome } from '../netlink/connection.ts'
+import { KernelError } from '../netlink/errors.ts'
+import { encodeBatchBegin, encodeBatchEnd, NFNL_SUBSYS } from '../netlink/nfnetlink-codec.ts'
+import { asError } from '../values/errors.ts'
+import { newBudget } from '../values/event-loop.ts'
+import { operationText } from './item-text.ts'
+import { namedRefusal } from './refusals.ts'
+import { groupsOf, type MessageGroup, type MessagePart, SetIds, splitGroup } from './transaction-plan.ts'
+import type { NftOperation } from './types.ts'
+
+/** Without the begin and the end of the transaction. */
+const MAX_MESSAGES = MAX_BATCH_MESSAGES - 2
+/** What one transaction may cost the kernel, in elements and messages; see ELEMENTS_TOGETHER. */
+const MAX_WEIGHT = 1000
+
+/** A part that the kernel refused, or that cannot be encoded. */
+interface Refusal {
+  readonly group: MessageGroup
+  readonly part: MessagePart
+  readonly error: Error
+}
+
+/** The end of one transaction: done, refused part by part, or refused as a whole. */
+type End = { readonly refusals: readonly Refusal[] } | { readonly failure: Error }
+
+/** One call of `apply`: one outcome for each operation, in the same order. */
+export class TransactionRun {
+  readonly #netlink: NetlinkConnection
+  readonly #batch: MessageBatch
+  readonly #ops: readonly NftOperation[]
+  readonly #signal: AbortSignal
+  readonly #outcomes: (Error | undefined)[]
+  readonly #budget = newBudget()
+
+  constructor(netlink: NetlinkConnection, batch: MessageBatch, ops: readonly NftOperation[], signal: AbortSignal) {
+    this.#netlink = netlink
+    this.#batch = batch
+    this.#ops = ops
+    this.#signal = signal
+    this.#outcomes = new Array<Error | undefined>(ops.length).fill(undefined)
+  }
+
+  async outcomes(): Promise<readonly (Error | undefined)[]> {
+    await this.#runAll(groupsOf(this.#ops))
+    return this.#outcomes
+  }
+
+  async #runAll(groups: readonly MessageGroup[]): Promise<void> {
+    let chunk: MessageGroup[] = []
+    let [messages, weight] = [0, 0]
+    for (const group of groups) {
+      const more = messagesIn(group)
+      if (chunk.length > 0 && (messages + more > MAX_MESSAGES || weight + group.weight > MAX_WEIGHT)) {
+        await this.#run(chunk)
+        chunk = []
+        ;[messages, weight] = [0, 0]
+      }
+      chunk.push(group)
+      messages += more
+      weight += group.weight
+    }
+    if (chunk.length > 0) await this.#run(chunk)
+  }
+
+  async #run(given: readonly MessageGroup[]): Promise<void> {
+    this.#signal.throwIfAborted()
+    // An operation of which a part has failed is not continued.
+    const groups = given.filter(
+      ({ ops }) => ops.length > 1 || ops.every((index) => this.#outcomes[index] === undefined),
+    )
+    if (groups.length === 0) return
+    const end = await this.#send(groups)
+    if (this.#budget.spent()) await this.#budget.turn()
+    if ('failure' in end) return this.#afterFailure(groups, end.failure)
+    if (end.refusals.length > 0) await this.#runAll(this.#without(groups, end.refusals))
+  }
+
+  /** What is sent again after refusals: less than before, or in smaller messages. */
+  #without(groups: readonly MessageGroup[], refusals: readonly Refusal[]): readonly MessageGroup[] {
+    const split = new Set<MessageGroup>()
+    const gone = new Set<MessagePart>()
+    for (const { group, part, error } of refusals) {
+      const [index, ...more] = group.ops
+      if (more.length > 0) split.add(group)
+      else if (part.isDeletion === true && error instanceof KernelError && error.code === 'ENOENT') gone.add(part)
+      else if (index !== undefined) this.#fail(index, error, part)
+    }
+    return groups.flatMap((group) => {
+      if (split.has(group)) return splitGroup(this.#ops, group)
+      const parts = group.parts.filter((part) => !gone.has(part))
+      return parts.length === 0 ? [] : [{ ...group, parts }]
+    })
+  }
+
+  /** The kernel refused the transaction without naming a message, or did not get it. */
+  async #afterFailure(groups: readonly MessageGroup[], failure: Error): Promise<void> {
+    const [only, ...more] = groups
+    if (only === undefined) return
+    // Closed, lost or late: all outcomes are unknown.
+    if (!(failure instanceof KernelError)) {
+      for (const { ops } of groups) for (const index of ops) this.#outcomes[index] ??= failure
+      return
+    }
+    if (more.length > 0) {
+      const half = groups.length >> 1
+      await this.#run(groups.slice(0, half))
+      return this.#run(groups.slice(half))
+    }
+    if (only.ops.length > 1) {
+      const singles = splitGroup(this.#ops, only)
+      const half = singles.length >> 1
+      await this.#runAll(singles.slice(0, half))
+      return this.#runAll(singles.slice(half))
+    }
+    for (const index of only.ops) this.#fail(index, failure, undefined)
+  }
+
+  #fail(index: number, error: Error, part: MessagePart | undefined): void {
+    const op = this.#ops[index]
+    if (op !== undefined) this.#outcomes[index] ??= namedRefusal(error, operationText(op), { item: op.item, ...part })
+  }
+
+  async #send(groups: readonly MessageGroup[]): Promise<End> {
+    const batch = this.#batch
+    const parts: { readonly group: MessageGroup; readonly part: MessagePart }[] = []
+    try {
+      encodeBatchBegin(batch, NFNL_SUBSYS.NFTABLES)
+      parts.push({ group: NO_GROUP, part: NO_PART })
+      const unencodable: Refusal[] = []
+      const ids = new SetIds()
+      for (const group of groups)
+        for (const part of group.parts) {
+          try {
+            part.encode(batch, ids)
+            while (parts.length < batch.count) parts.push({ group, part })
+          } catch (error) {
+            unencodable.push({ group, part, error: asError(error) })
+          }
+        }
+      if (unencodable.length > 0) return { refusals: unencodable }
+      encodeBatchEnd(batch, NFNL_SUBSYS.NFTABLES)
+      return endOf(await this.#netlink.transact(batch), parts)
+    } catch (error) {
+      return { failure: asError(error) }
+    } finally {
+      batch.reset()
+    }
+  }
+}
+
+const NO_GROUP: MessageGroup = { ops: [], parts: [], weight: 0 }
+const NO_PART: MessagePart = { messages: 0, encode: () => undefined }
+
+function endOf(
+  outcomes: readonly Outcome[],
+  parts: readonly { readonly group: MessageGroup; readonly part: MessagePart }[],
+): End {
+  const refusals: Refusal[] = []
+  const seen = new Set<MessagePart>()
+  let failure: Error | undefined
+  outcomes.forEach((error, index) => {
+    if (error === undefined) return
+    const { group, part } = parts[index] ?? { group: NO_GROUP, part: NO_PART }
+    // Of the begin or the end: it is about the whole transaction.
+    if (group === NO_GROUP) failure ??= error
+    else if (!seen.has(part)) {
+      seen.add(part)
+      refusals.push({ group, part, error })
+    }
+  })
+  return refusals.length === 0 && failure !== undefined ? { failure } : { refusals }
+}
+
+function messagesIn({ parts }: MessageGroup): number {
+  return parts.reduce((sum, { messages }) => sum + messages, 0)
+}
