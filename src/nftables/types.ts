@@ -37,6 +37,8 @@ export type NftStatement =
   | { readonly kind: 'verdict-map'; readonly fields: readonly PacketField[]; readonly map: string }
   /** `meta mark set meta mark | 0x4000` (set), `meta mark set meta mark ^ 0x4000` (clear). */
   | { readonly kind: 'set-mark'; readonly mask: number; readonly to: 'set' | 'clear' }
+  /** `dnat to ip daddr`: ends the turn of every later chain that would translate the destination. */
+  | { readonly kind: 'keep-destination' }
   /** `masquerade`, `masquerade fully-random` */
   | { readonly kind: 'masquerade'; readonly isFullyRandom: boolean }
   /** `reject`: port unreachable of the family's ICMP. */
