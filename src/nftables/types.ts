@@ -66,6 +66,8 @@ export interface PrivateTable {
   readonly family: IpFamily
   /** Whether it belongs to the socket that reads or writes it; false for one that belongs to another socket. */
   readonly isOwned: boolean
+  /** Read from a kernel only: it belongs to another socket, and cannot be changed until that one is closed. */
+  readonly isTaken?: true
   /** Read from a kernel only: it sees no packets (`dormant`). */
   readonly isForeign?: true
 }
