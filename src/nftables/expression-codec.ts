@@ -6,6 +6,7 @@
 import type { AttributeCursor } from '../netlink/attributes.ts'
 import type { MessageBatch } from '../netlink/batch.ts'
 import { NFTA_DATA_VALUE, NFTA_DATA_VERDICT, NFTA_LIST_ELEM } from './wire.ts'
+import { FAMILY_NUMBER, type IpFamily } from '../values/protocol.ts'
 import type { NftAction } from './types.ts'
 
 const NFTA_EXPR_NAME = 1
@@ -25,6 +26,8 @@ export const [CT_STATE, CT_STATE_NEW] = [0, 8] as const
 export const LOOKUP_INVERTED = 1
 /** NF_NAT_RANGE_PROTO_RANDOM_FULLY of linux/netfilter/nf_nat.h */
 export const FULLY_RANDOM = 0x10
+/** NFT_NAT_DNAT, and NF_NAT_RANGE_MAP_IPS, with which the kernel prints it. */
+export const [NAT_DESTINATION, NAT_MAP_ADDRESSES] = [1, 1] as const
 /** NFT_REJECT_ICMP_UNREACH */
 export const REJECT_ICMP = 0
 
@@ -148,6 +151,15 @@ export class ExpressionEncoder {
       encodeVerdict(this.#batch, action)
       this.#batch.endNest(data)
     })
+  }
+
+  /** The destination becomes the address in the first register. */
+  destination(family: IpFamily): void {
+    this.#expression('nat', [
+      [1, NAT_DESTINATION],
+      [2, FAMILY_NUMBER[family]],
+      [3, registerOf(0)],
+    ])
   }
 
   masquerade(flags: number): void {

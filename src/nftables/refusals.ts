@@ -28,6 +28,8 @@ function moduleOf(statement: NftStatement, family: IpFamily): string | undefined
   switch (statement.kind) {
     case 'new-connection':
       return 'nft_ct'
+    case 'keep-destination':
+      return 'nft_nat'
     case 'masquerade':
       return 'nft_masq'
     case 'reject':
@@ -41,6 +43,7 @@ function moduleOf(statement: NftStatement, family: IpFamily): string | undefined
 const EXPRESSION: Readonly<Record<string, string>> = {
   nft_ct: 'ct',
   nft_masq: 'masq',
+  nft_nat: 'nat',
   nft_reject_ipv4: 'reject',
   nft_reject_ipv6: 'reject',
 }

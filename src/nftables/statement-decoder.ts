@@ -3,7 +3,7 @@
  * no sequence of ours becomes `foreign`, one for each expression.
  */
 import { ADDRESS_LENGTH, readAddress } from '../values/address.ts'
-import { type IpFamily, protocolOfNumber } from '../values/protocol.ts'
+import { FAMILY_NUMBER, type IpFamily, protocolOfNumber } from '../values/protocol.ts'
 import {
   CMP_EQ,
   CMP_NEQ,
@@ -13,6 +13,9 @@ import {
   FULLY_RANDOM,
   LOOKUP_INVERTED,
   META,
+  NAT_DESTINATION,
+  NAT_MAP_ADDRESSES,
+  registerOf,
   NETWORK_HEADER,
   REJECT_ICMP,
   TRANSPORT_HEADER,
@@ -83,7 +86,7 @@ class Match {
       case 'meta':
         return this.#meta(first) ?? this.#fields()
       case 'payload':
-        return this.#network(first) ?? this.#fields()
+        return this.#network(first) ?? this.#keptDestination(first) ?? this.#fields()
       default:
         return undefined
     }
@@ -179,6 +182,13 @@ class Match {
     return [{ kind: 'network', field, cidr, ...not(compare.operation) }, masked === undefined ? 2 : 3]
   }
 
+  #keptDestination(first: Expression): Found {
+    const nat = this.#expression(1, 'nat')
+    const isWhole = first.numbers.get(4) === ADDRESS_LENGTH[this.#family] && isFirst(first, 1)
+    if (nat === undefined || !isWhole || this.#addressField(first) !== 'daddr') return undefined
+    return isKeptDestination(nat, this.#family) ? [{ kind: 'keep-destination' }, 2] : undefined
+  }
+
   #addressField({ numbers }: Expression): 'saddr' | 'daddr' | undefined {
     if (numbers.get(2) !== NETWORK_HEADER || numbers.has(5)) return undefined
     const { saddr, daddr } = ADDRESS_OFFSET[this.#family]
@@ -238,6 +248,19 @@ function masquerade({ numbers }: Expression): Found {
   // Registers with a range of ports.
   if (numbers.has(2) || numbers.has(3) || (flags !== 0 && flags !== FULLY_RANDOM)) return undefined
   return [{ kind: 'masquerade', isFullyRandom: flags === FULLY_RANDOM }, 1]
+}
+
+/** It translates to the one address in the first register, and no port. */
+function isKeptDestination({ numbers }: Expression, family: IpFamily): boolean {
+  return (
+    numbers.get(1) === NAT_DESTINATION &&
+    numbers.get(2) === FAMILY_NUMBER[family] &&
+    numbers.get(3) === registerOf(0) &&
+    (numbers.get(4) ?? registerOf(0)) === registerOf(0) &&
+    !numbers.has(5) &&
+    !numbers.has(6) &&
+    (numbers.get(7) ?? NAT_MAP_ADDRESSES) === NAT_MAP_ADDRESSES
+  )
 }
 
 function isReject({ numbers }: Expression, family: IpFamily): boolean {

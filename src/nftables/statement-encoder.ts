@@ -81,6 +81,9 @@ export function encodeStatement(
       to.loadMeta(META.mark)
       to.bitwise(hostOrder(statement.to === 'set' ? ~statement.mask : -1), hostOrder(statement.mask))
       return to.setMark()
+    case 'keep-destination':
+      loadFields(to, ['daddr'], family)
+      return to.destination(family)
     case 'masquerade':
       return to.masquerade(statement.isFullyRandom ? FULLY_RANDOM : 0)
     case 'reject':

@@ -40,6 +40,8 @@ export function statementText(given: NftStatement, family: IpFamily): string {
       return `${fieldsText(statement.fields, family)} vmap @${statement.map}`
     case 'set-mark':
       return `meta mark set meta mark ${statement.to === 'set' ? '|' : '^'} ${hex(statement.mask)}`
+    case 'keep-destination':
+      return `dnat to ${ip} daddr`
     case 'masquerade':
       return statement.isFullyRandom ? 'masquerade fully-random' : 'masquerade'
     case 'reject':
