@@ -22,6 +22,14 @@ export interface CallOptions {
   readonly signal?: AbortSignal | undefined
 }
 
+export interface TransactOptions extends CallOptions {
+  /**
+   * The batch is one transaction, done as a whole or not at all, so that it may have any number of
+   * messages: if so many are refused that answers are lost, nothing was done.
+   */
+  readonly isTransaction?: boolean
+}
+
 export interface DumpOptions extends CallOptions {
   /** The event loop runs where its stretch is over. Default: a budget of the dump. */
   readonly budget?: Budget
@@ -81,10 +89,10 @@ export class NetlinkConnection {
    * (`netlink-overrun`, `netlink-timeout`, `netlink-truncated`, `netlink-malformed`). The batch
    * must not change until then.
    */
-  async transact(batch: MessageBatch, options: CallOptions = {}): Promise<readonly Outcome[]> {
+  async transact(batch: MessageBatch, options: TransactOptions = {}): Promise<readonly Outcome[]> {
     const count = batch.count
     const last = batch.lastAcknowledged
-    if (count > MAX_BATCH_MESSAGES)
+    if (count > MAX_BATCH_MESSAGES && options.isTransaction !== true)
       throw netlinkError('netlink-unencodable', `batch of ${count} messages, at most ${MAX_BATCH_MESSAGES}`)
     options.signal?.throwIfAborted()
     if (count === 0) return []

@@ -36,8 +36,8 @@ const HOOKS = ['prerouting', 'input', 'forward', 'output', 'postrouting'] as con
 const TYPES = ['filter', 'nat'] as const
 
 /** NFT_MSG_NEWCHAIN, without rules. A base chain lets pass what its rules do not decide. */
-export function encodeNewChain(batch: MessageBatch, { family, name, hook }: NftChain): void {
-  beginNft(batch, 'NEWCHAIN', NLM_F_CREATE, family, PRIVATE_TABLE)
+export function encodeNewChain(batch: MessageBatch, { family, name, hook }: NftChain, table = PRIVATE_TABLE): void {
+  beginNft(batch, 'NEWCHAIN', NLM_F_CREATE, family, table)
   batch.string(NFTA_CHAIN_NAME, name)
   if (hook !== undefined) {
     const nest = batch.nest(NFTA_CHAIN_HOOK)
@@ -73,7 +73,14 @@ export function messagesOf(rule: NftRule): number {
  * NFT_MSG_NEWRULE at the end of a chain, after the anonymous sets that it needs.
  * @param firstId NFTA_SET_ID of the first of these sets, unique in the transaction; 0 is for none
  */
-export function encodeRule(batch: MessageBatch, family: IpFamily, chain: string, rule: NftRule, firstId: number): void {
+export function encodeRule(
+  batch: MessageBatch,
+  family: IpFamily,
+  chain: string,
+  rule: NftRule,
+  firstId: number,
+  table = PRIVATE_TABLE,
+): void {
   const statements = rule.statements.map((statement) => canonicalStatement(statement, family))
   // The kernel puts a number in the place of %d; the rule finds its set by the id.
   const sets = new Map<NftStatement, AnonymousSet>()
@@ -83,7 +90,7 @@ export function encodeRule(batch: MessageBatch, family: IpFamily, chain: string,
     sets.set(statement, set)
     encodeNetworks(batch, family, set, statement.cidrs)
   }
-  beginNft(batch, 'NEWRULE', NLM_F_CREATE | NLM_F_APPEND, family, PRIVATE_TABLE)
+  beginNft(batch, 'NEWRULE', NLM_F_CREATE | NLM_F_APPEND, family, table)
   batch.string(NFTA_RULE_CHAIN, chain)
   const list = batch.nest(NFTA_RULE_EXPRESSIONS)
   for (const statement of statements) encodeStatement(batch, statement, family, sets.get(statement))

@@ -7,12 +7,16 @@ import { MessageBatch } from '../netlink/batch.ts'
 import type { NetlinkConnection } from '../netlink/connection.ts'
 import { KernelError } from '../netlink/errors.ts'
 import type { TableIo } from '../sync/table.ts'
+import type { Budget } from '../values/budget.ts'
+import { CodedError } from '../values/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { NFT_TABLE } from './kind.ts'
+import { PrivateLists } from './private-lists.ts'
 import { PrivateTableReader } from './reader.ts'
-import { missingNfTables } from './refusals.ts'
+import { missingNfTables, ownedByOther } from './refusals.ts'
+import { rebuildTable } from './rebuild.ts'
 import { TransactionRun } from './transaction-run.ts'
-import { NFT_FAMILY, type NftItem, nftKey, type NftOperation } from './types.ts'
+import { type NftItem, nftKey, type NftOperation } from './types.ts'
 
 export interface PrivateTableOptions {
   /** Tables of these families. */
@@ -23,9 +27,6 @@ export interface PrivateTableOptions {
    */
   readonly owner?: number
 }
-
-/** More elements of one set are read as a whole. */
-const MAX_SINGLE_READS = 64
 
 export class PrivateTables implements TableIo<NftItem, NftOperation> {
   readonly kind = NFT_TABLE
@@ -45,8 +46,8 @@ export class PrivateTables implements TableIo<NftItem, NftOperation> {
     const found = new Map<string, NftItem>()
     try {
       for (const family of this.#families) {
-        const reader = new PrivateTableReader(this.#netlink, signal)
-        const items = keys === 'all' ? this.#all(reader, family) : this.#some(reader, family, keys)
+        const lists = new PrivateLists(new PrivateTableReader(this.#netlink, { signal }), family, this.#owner)
+        const items = keys === 'all' ? lists.all() : lists.of(keys)
         for await (const list of items) for (const item of list) found.set(nftKey(item), item)
       }
     } catch (error) {
@@ -57,84 +58,70 @@ export class PrivateTables implements TableIo<NftItem, NftOperation> {
     return found
   }
 
-  /** One outcome for each operation; they run in the order that the kernel needs. */
-  apply(ops: readonly NftOperation[], signal: AbortSignal): Promise<readonly (Error | undefined)[]> {
-    return new TransactionRun(this.#netlink, this.#batch, ops, signal).outcomes()
-  }
-
-  async *#table(reader: PrivateTableReader, family: IpFamily): AsyncGenerator<readonly NftItem[]> {
-    const table = await reader.table(family)
-    if (table === undefined) return
-    const item = { kind: 'table', family, isOwned: table.owner === this.#owner } as const
-    yield [table.isDormant ? { ...item, isForeign: true } : item]
-  }
-
-  async *#all(reader: PrivateTableReader, family: IpFamily): AsyncGenerator<readonly NftItem[]> {
-    let isThere = false
-    for await (const items of this.#table(reader, family)) {
-      isThere = true
-      yield items
+  /**
+   * Calls `visit` for everything in the tables, without a map of all of it: an audit compares it
+   * elsewhere. The budget is that of the caller, who may rest in between.
+   */
+  async visit(visit: (item: NftItem) => void, options: VisitOptions): Promise<void> {
+    for (const family of this.#families) {
+      const reader = new PrivateTableReader(this.#netlink, options)
+      for await (const list of new PrivateLists(reader, family, this.#owner).all())
+        for (const item of list) {
+          visit(item)
+          if (options.budget?.spentBySteps() === true) await options.budget.turn()
+        }
     }
-    if (!isThere) return
-    for (const set of await reader.sets(family)) {
-      yield [set]
-      yield await reader.elements(set)
-    }
-    yield await reader.chains(family)
   }
 
-  async *#some(
-    reader: PrivateTableReader,
+  /**
+   * One outcome for each operation; they run in the order that the kernel needs. Where a replacement
+   * is refused because of what refers to the item, the table is written from the start.
+   */
+  async apply(ops: readonly NftOperation[], signal: AbortSignal): Promise<readonly (Error | undefined)[]> {
+    const run = { netlink: this.#netlink, batch: this.#batch, signal }
+    const outcomes = await new TransactionRun(run, ops).outcomes()
+    if (outcomes.every((outcome) => outcome === undefined)) return outcomes
+    const repaired = [...outcomes]
+    for (const family of this.#families) {
+      const isOfFamily = ops.map(({ item }) => item.family === family)
+      const has = (code: string): boolean =>
+        outcomes.some((error, index) => isOfFamily[index] && codeOf(error) === code)
+      if (has('EPERM')) await this.#blameOwner(family, ops, repaired, signal)
+      else await rebuildTable(run, family, this.#owner, ops, repaired)
+    }
+    return repaired
+  }
+
+  /** A table of another socket refuses everything with EPERM. */
+  async #blameOwner(
     family: IpFamily,
-    keys: readonly string[],
-  ): AsyncGenerator<readonly NftItem[]> {
-    const { isTable, sets, chains, elements } = wanted(keys, family)
-    if (isTable) yield* this.#table(reader, family)
-    for (const name of sets) {
-      const set = await reader.set(family, name)
-      if (set !== undefined) yield [set]
-    }
-    if (chains.size > 0) yield await reader.chains(family, chains)
-    for (const [name, values] of elements) {
-      const set = await reader.set(family, name)
-      if (set === undefined || set.isForeign === true) continue
-      if (values.size > MAX_SINGLE_READS) {
-        yield (await reader.elements(set)).filter(({ value }) => values.has(value))
-        continue
-      }
-      for (const value of values) {
-        const element = await reader.element(set, value)
-        if (element !== undefined) yield [element]
-      }
-    }
+    ops: readonly NftOperation[],
+    outcomes: (Error | undefined)[],
+    signal: AbortSignal,
+  ): Promise<void> {
+    const owner = await ownerOf(this.#netlink, family, signal)
+    if (owner === undefined || owner === this.#netlink.portId) return
+    const error = ownedByOther(family, owner)
+    for (const [index, { item }] of ops.entries())
+      if (item.family === family && codeOf(outcomes[index]) === 'EPERM') outcomes[index] = error
   }
 }
 
-interface Wanted {
-  readonly isTable: boolean
-  readonly sets: ReadonlySet<string>
-  readonly chains: ReadonlySet<string>
-  /** Values by their sets. */
-  readonly elements: ReadonlyMap<string, ReadonlySet<string>>
+export interface VisitOptions {
+  readonly signal: AbortSignal
+  readonly budget?: Budget
 }
 
-/** What keys of one family name; see nftKey. */
-function wanted(keys: readonly string[], family: IpFamily): Wanted {
-  let isTable = false
-  const sets = new Set<string>()
-  const chains = new Set<string>()
-  const elements = new Map<string, Set<string>>()
-  for (const key of keys) {
-    const [ip, kind, name = '', ...value] = key.split(' ')
-    if (ip !== NFT_FAMILY[family]) continue
-    if (kind === undefined) isTable = true
-    else if (kind === 'set') sets.add(name)
-    else if (kind === 'chain') chains.add(name)
-    else {
-      const values = elements.get(name) ?? new Set()
-      values.add(value.join(' '))
-      elements.set(name, values)
-    }
+/** The port id of the socket that the private table belongs to; undefined when it belongs to none, or cannot be read. */
+async function ownerOf(netlink: NetlinkConnection, family: IpFamily, signal: AbortSignal): Promise<number | undefined> {
+  try {
+    return (await new PrivateTableReader(netlink, { signal }).table(family))?.owner
+  } catch {
+    signal.throwIfAborted()
+    return undefined
   }
-  return { isTable, sets, chains, elements }
+}
+
+function codeOf(error: Error | undefined): string {
+  return error instanceof CodedError ? error.code : ''
 }

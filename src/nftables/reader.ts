@@ -4,6 +4,7 @@
  * and when one of them is gone, its rules were replaced, and are read again too.
  * @impure
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Budget } from '../values/budget.ts'
 import { newBudget } from '../values/event-loop.ts'
 import { type MessageBatch, requestOf } from '../netlink/batch.ts'
@@ -13,12 +14,16 @@ import type { ReceivedMessage } from '../netlink/message.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { decodeChain, decodeListedRule, encodeGetChains, encodeGetRules, type ListedRule } from './chain-codec.ts'
 import { decodeElements, encodeGetElement, encodeGetElements } from './element-codec.ts'
-import { decodeSet, encodeGetSet, encodeGetSets, type ListedSet, NetworksDecoder } from './set-codec.ts'
+import { decodeCount, decodeSet, encodeGetSet, encodeGetSets, type ListedSet, NetworksDecoder } from './set-codec.ts'
 import { decodeStatements, isAnonymous } from './statement-decoder.ts'
 import { decodePrivateTable, encodeGetTables, type ListedTable } from './table-codec.ts'
 import type { NftChain, NftElement, NftRule, NftSet } from './types.ts'
 
-/** How often rules are read whose sets were gone. */
+/** Sets with fewer elements fit one datagram of a dump, so that they are read at once. */
+const SMALL = 100
+/** The kernel enlarges a table in the background. */
+const ENLARGING_MS = 20
+/** How often rules are read whose sets were gone, and elements of a set that is enlarged. */
 const MAX_ATTEMPTS = 5
 
 /** Of one call, with one budget for all that it reads. */
@@ -27,10 +32,10 @@ export class PrivateTableReader {
   readonly #signal: AbortSignal
   readonly #budget: Budget
 
-  constructor(netlink: NetlinkConnection, signal: AbortSignal) {
+  constructor(netlink: NetlinkConnection, options: { readonly signal: AbortSignal; readonly budget?: Budget }) {
     this.#netlink = netlink
-    this.#signal = signal
-    this.#budget = newBudget()
+    this.#signal = options.signal
+    this.#budget = options.budget ?? newBudget()
   }
 
   async table(family: IpFamily): Promise<ListedTable | undefined> {
@@ -53,9 +58,35 @@ export class PrivateTableReader {
     return set?.kind === 'set' ? set : undefined
   }
 
-  /** All elements of a set; none of a foreign one. */
+  /**
+   * All elements of a set; none of a foreign one. While the kernel enlarges the table of a set, which
+   * it does after many additions, a dump leaves elements out or lists them twice without a word.
+   */
   async elements(set: NftSet): Promise<readonly NftElement[]> {
     if (set.isForeign === true) return []
+    const first = await this.#elements(set)
+    if (first.length < SMALL) return first
+    // What one dump leaves out another one lists.
+    let found = new Map(first.map((element) => [element.value, element]))
+    let isTwice = found.size < first.length
+    for (let attempt = 1; attempt < MAX_ATTEMPTS; attempt++) {
+      const count = await this.#count(set)
+      if (count === undefined ? !isTwice : count === found.size) break
+      await sleep(ENLARGING_MS, undefined, { signal: this.#signal })
+      const again = await this.#elements(set)
+      // Elements were deleted meanwhile.
+      if (count !== undefined && count < found.size) found = new Map()
+      for (const element of again) found.set(element.value, element)
+      isTwice = new Set(again.map(({ value }) => value)).size < again.length
+    }
+    return [...found.values()]
+  }
+
+  #count(set: NftSet): Promise<number | undefined> {
+    return this.#request<number | undefined>((batch) => encodeGetSet(batch, set.family, set.name), decodeCount)
+  }
+
+  async #elements(set: NftSet): Promise<readonly NftElement[]> {
     let found: NftElement[] = []
     await this.#dump(
       (batch) => encodeGetElements(batch, set.family, set.name),

@@ -5,14 +5,14 @@
 import { KernelError } from '../netlink/errors.ts'
 import { asError, CodedError, MissingFeature } from '../values/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'
-import { NFT_FAMILY, type NftItem, type NftStatement, PRIVATE_TABLE } from './types.ts'
+import { NFT_FAMILY, type NftItem, type NftOperation, type NftStatement, PRIVATE_TABLE } from './types.ts'
 
 /** Codes of ours, in addition to the kernel's. Stable. */
 export type NftErrorCode =
   /** The kernel lacks nf_tables, a family of it, a kind of chain or an expression. */
-  | 'nft-missing'
+  | 'nftables-missing'
   /** The table belongs to a socket of another process. */
-  | 'nft-owned'
+  | 'nftables-owned'
 
 /** Explanations of codes whose name alone is not clear. */
 const EXPLANATIONS: Readonly<Record<string, string>> = {
@@ -24,7 +24,7 @@ const EXPLANATIONS: Readonly<Record<string, string>> = {
 }
 
 /** The module that brings what a statement needs; all of them need nf_tables. */
-function moduleOf(statement: NftStatement, family: IpFamily): string | undefined {
+export function moduleOf(statement: NftStatement, family: IpFamily): string | undefined {
   switch (statement.kind) {
     case 'new-connection':
       return 'nft_ct'
@@ -52,25 +52,25 @@ const EXPRESSION: Readonly<Record<string, string>> = {
 export function missingNfTables(family?: IpFamily): MissingFeature {
   const of = family === undefined ? '' : ` for ${family}`
   return new MissingFeature(
-    'nft-missing',
+    'nftables-missing',
     'nf_tables',
     'module nf_tables',
     `the kernel has no nf_tables${of}: load the module nf_tables (modprobe nf_tables)`,
   )
 }
 
-/** The private table belongs to another socket. `process`: who that is, where it could be found. */
-export function ownedByOther(family: IpFamily, owner: number, process: string | undefined): CodedError {
-  const who = process === undefined ? '' : `, ${process}`
+/** The private table belongs to another socket. */
+export function ownedByOther(family: IpFamily, owner: number): CodedError {
   return new CodedError(
-    'nft-owned',
-    `the table ${NFT_FAMILY[family]} ${PRIVATE_TABLE} belongs to another socket (port id ${owner}${who}), and only that one can change it`,
+    'nftables-owned',
+    `the table ${NFT_FAMILY[family]} ${PRIVATE_TABLE} belongs to another socket (port id ${owner}, which is mostly the id of its process), and only that one can change it`,
   )
 }
 
 /** Where an item of the transaction was refused. */
 export interface RefusedPart {
   readonly item: NftItem
+  readonly kind?: NftOperation['kind']
   /** NEWCHAIN or NEWRULE, where one of a chain was refused. */
   readonly message?: 'NEWCHAIN' | 'NEWRULE'
   /** Index of the rule. */
@@ -81,13 +81,7 @@ export interface RefusedPart {
 export function namedRefusal(cause: unknown, command: string, part: RefusedPart): Error {
   if (!(cause instanceof KernelError)) return asError(cause)
   const missing = missingPart(cause, part)
-  if (missing !== undefined)
-    return new MissingFeature(
-      'nft-missing',
-      missing.feature,
-      `module ${missing.module}`,
-      `${command}: the kernel lacks ${missing.feature}: load the module ${missing.module} (modprobe ${missing.module})`,
-    )
+  if (missing !== undefined) return missing
   const explanation = EXPLANATIONS[cause.code]
   const why = cause.extendedAck.text ?? explanation
   return new CodedError(cause.code, `${shortened(command)}: ${cause.code}${why === undefined ? '' : ` (${why})`}`, {
@@ -102,18 +96,18 @@ function shortened(command: string): string {
 
 const MAX_COMMAND = 500
 
-interface Missing {
-  readonly feature: string
-  readonly module: string
-}
-
-function missingPart({ code }: KernelError, { item, message, rule }: RefusedPart): Missing | undefined {
-  if (item.kind === 'table' && (code === 'EOPNOTSUPP' || code === 'EAFNOSUPPORT'))
-    return { feature: `nf_tables for ${item.family}`, module: 'nf_tables' }
+/** What the kernel lacks, if that is why it refused; undefined for any other reason. */
+export function missingPart(
+  { code }: KernelError,
+  { item, kind, message, rule }: RefusedPart,
+): MissingFeature | undefined {
+  // A table that is there does not change its owner.
+  if (item.kind === 'table' && kind !== 'replace' && (code === 'EOPNOTSUPP' || code === 'EAFNOSUPPORT'))
+    return missingNfTables(item.family)
   if (item.kind !== 'chain' || (code !== 'ENOENT' && code !== 'EOPNOTSUPP')) return undefined
   if (message === 'NEWCHAIN')
-    return item.hook?.type === 'nat' ? { feature: 'chains of type nat', module: 'nft_chain_nat' } : undefined
-  // ENOENT is also the answer to a set or chain that does not exist, so a statement without a module is never blamed.
+    return item.hook?.type === 'nat' ? missing('chains of type nat', 'nft_chain_nat') : undefined
+  // ENOENT is also the answer to a set or chain that does not exist, so only what needs a module is blamed.
   const needs = new Set<string>()
   for (const statement of item.rules[rule ?? -1]?.statements ?? []) {
     const module = moduleOf(statement, item.family)
@@ -122,5 +116,14 @@ function missingPart({ code }: KernelError, { item, message, rule }: RefusedPart
   const [module, ...more] = needs
   return module === undefined || more.length > 0
     ? undefined
-    : { feature: `the expression ${EXPRESSION[module] ?? module}`, module }
+    : missing(`the expression ${EXPRESSION[module] ?? module}`, module)
+}
+
+function missing(feature: string, module: string): MissingFeature {
+  return new MissingFeature(
+    'nftables-missing',
+    feature,
+    `module ${module}`,
+    `the kernel's nf_tables lacks ${feature}: load the module ${module} (modprobe ${module})`,
+  )
 }

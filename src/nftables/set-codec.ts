@@ -25,6 +25,7 @@ const NFTA_SET_DATA_LEN = 7
 const NFTA_SET_DESC = 9
 const NFTA_SET_ID = 10
 const NFTA_SET_USERDATA = 13
+const NFTA_SET_COUNT = 20
 const NFTA_SET_DESC_SIZE = 1
 
 /** NFT_SET_* */
@@ -177,6 +178,13 @@ export function decodeSet(message: ReceivedMessage): ListedSet | undefined {
   const isOurs = fields !== undefined && size === 0 && (isMap ? dataType === VERDICT_TYPE : flags === 0)
   const set = { kind: 'set', family, name, fields: fields ?? [], isMap } as const
   return isOurs ? set : { ...set, isForeign: true }
+}
+
+/** How many elements a set has, from an answer about it; undefined from kernels before 6.16. */
+export function decodeCount(message: ReceivedMessage): number | undefined {
+  const attributes = nftAttributes(message, 'NEWSET')
+  while (attributes.next()) if (attributes.type === NFTA_SET_COUNT) return attributes.u32be()
+  return undefined
 }
 
 /** Puts the borders of an anonymous set together; they come in any order. */

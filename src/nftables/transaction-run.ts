@@ -30,6 +30,13 @@ interface Refusal {
 /** The end of one transaction: done, refused part by part, or refused as a whole. */
 type End = { readonly refusals: readonly Refusal[] } | { readonly failure: Error }
 
+export interface RunOptions {
+  readonly netlink: NetlinkConnection
+  /** Empty, and empty again afterwards. */
+  readonly batch: MessageBatch
+  readonly signal: AbortSignal
+}
+
 /** One call of `apply`: one outcome for each operation, in the same order. */
 export class TransactionRun {
   readonly #netlink: NetlinkConnection
@@ -39,7 +46,7 @@ export class TransactionRun {
   readonly #outcomes: (Error | undefined)[]
   readonly #budget = newBudget()
 
-  constructor(netlink: NetlinkConnection, batch: MessageBatch, ops: readonly NftOperation[], signal: AbortSignal) {
+  constructor({ netlink, batch, signal }: RunOptions, ops: readonly NftOperation[]) {
     this.#netlink = netlink
     this.#batch = batch
     this.#ops = ops
@@ -124,7 +131,7 @@ export class TransactionRun {
 
   #fail(index: number, error: Error, part: MessagePart | undefined): void {
     const op = this.#ops[index]
-    if (op !== undefined) this.#outcomes[index] ??= namedRefusal(error, operationText(op), { item: op.item, ...part })
+    if (op !== undefined) this.#outcomes[index] ??= namedRefusal(error, operationText(op), { ...op, ...part })
   }
 
   async #send(groups: readonly MessageGroup[]): Promise<End> {
@@ -146,7 +153,7 @@ export class TransactionRun {
         }
       if (unencodable.length > 0) return { refusals: unencodable }
       encodeBatchEnd(batch, NFNL_SUBSYS.NFTABLES)
-      return endOf(await this.#netlink.transact(batch), parts)
+      return endOf(await this.#netlink.transact(batch, { isTransaction: true }), parts)
     } catch (error) {
       return { failure: asError(error) }
     } finally {
