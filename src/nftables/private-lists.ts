@@ -1,4 +1,7 @@
-/** What is in the private table of one family, list by list: all of it, or the items of some keys. */
+/**
+ * What is in the private table of one family, list by list: all of it, or the items of some keys.
+ * @impure
+ */
 import type { IpFamily } from '../values/protocol.ts'
 import type { PrivateTableReader } from './reader.ts'
 import { NFT_FAMILY, type NftItem } from './types.ts'
