@@ -10,6 +10,8 @@ import { ADDRESSES, DEVICE, DEVICE_KIND, hostAddress } from '../../../src/ipvs/a
 import { VIRTUAL_SERVERS } from '../../../src/ipvs/diff.ts'
 import { type LocalRoute, localRoute, ROUTES, sharedPaths } from '../../../src/ipvs/route-diff.ts'
 import { virtualServerKey } from '../../../src/ipvs/types.ts'
+import { NFT_TABLE } from '../../../src/nftables/kind.ts'
+import { nftKey } from '../../../src/nftables/types.ts'
 import { renderIpvsRules } from '../../../src/modes/ipvs/iptables-firewall/rules/render.ts'
 import { commandsOf } from '../../../src/sync/plan.ts'
 import { reconciled } from '../../../src/sync/reconciled.ts'
@@ -19,6 +21,7 @@ import type { TableKind } from '../../../src/sync/table.ts'
 import { familyOf } from '../../../src/values/address.ts'
 import { SERVICE_DEVICE } from '../../../src/values/well-known.ts'
 import { someEntry } from '../../ipset/arbitraries.ts'
+import { someItem } from '../../nftables/arbitraries.ts'
 import { MemoryTable } from '../../support/memory-table.ts'
 import { liveVirtualServer, wantedVirtualServer } from '../../support/virtual-servers.ts'
 import { everything } from './iptables-firewall/rules/wanted.ts'
@@ -110,4 +113,5 @@ describe('kinds of tables', () => {
       return [key, item.kind === 'chain' ? { ...item, rules: item.rules.slice(1) } : { ...item, copies: 2 }]
     }),
   )
+  keepsLaws(NFT_TABLE, keyed(someItem(), nftKey), keyed(someItem(), nftKey))
 })
