@@ -15,7 +15,7 @@ import { PrivateLists } from './private-lists.ts'
 import { PrivateTableReader } from './reader.ts'
 import { missingNfTables, ownedByOther } from './refusals.ts'
 import { rebuildTable } from './rebuild.ts'
-import { TransactionRun } from './transaction-run.ts'
+import { type RunOptions, TransactionRun } from './transaction-run.ts'
 import { type NftItem, nftKey, type NftOperation } from './types.ts'
 
 export interface PrivateTableOptions {
@@ -87,7 +87,7 @@ export class PrivateTables implements TableIo<NftItem, NftOperation> {
       const has = (code: string): boolean =>
         outcomes.some((error, index) => isOfFamily[index] && codeOf(error) === code)
       if (has('EPERM')) await this.#blameOwner(family, ops, repaired, signal)
-      else await rebuildTable(run, family, this.#owner, ops, repaired)
+      else if (await rebuildTable(run, family, this.#owner, ops, repaired)) await again(run, family, ops, repaired)
     }
     return repaired
   }
@@ -105,6 +105,23 @@ export class PrivateTables implements TableIo<NftItem, NftOperation> {
     for (const [index, { item }] of ops.entries())
       if (item.family === family && codeOf(outcomes[index]) === 'EPERM') outcomes[index] = error
   }
+}
+
+/** Runs what was refused beside what is there now. */
+async function again(
+  run: RunOptions,
+  family: IpFamily,
+  ops: readonly NftOperation[],
+  outcomes: (Error | undefined)[],
+): Promise<void> {
+  const refused = [...ops.entries()].filter(
+    ([index, { item }]) => outcomes[index] !== undefined && item.family === family,
+  )
+  const results = await new TransactionRun(
+    run,
+    refused.map(([, op]) => op),
+  ).outcomes()
+  for (const [place, [index]] of refused.entries()) outcomes[index] = results[place]
 }
 
 export interface VisitOptions {

@@ -18,6 +18,7 @@ import { type NftItem, nftKey, type NftOperation } from './types.ts'
  * Writes the table again if a replacement of something that others refer to was refused, and marks
  * those operations as done. Everything else in the table is written as it was read.
  * @param outcomes of `ops`; changed in place
+ * @returns whether the table was written
  */
 export async function rebuildTable(
   run: RunOptions,
@@ -25,21 +26,24 @@ export async function rebuildTable(
   owner: number,
   ops: readonly NftOperation[],
   outcomes: (Error | undefined)[],
-): Promise<void> {
+): Promise<boolean> {
   const refused = [...ops.entries()].filter(
     ([index, { kind, item }]) => item.family === family && kind === 'replace' && isInTheWay(item, outcomes[index]),
   )
-  if (refused.length === 0) return
+  if (refused.length === 0) return false
   try {
     const items = new Map<string, NftItem>()
     const reader = new PrivateTableReader(run.netlink, { signal: run.signal })
     for await (const list of new PrivateLists(reader, family, owner).all())
       for (const item of list) items.set(nftKey(item), writable(item))
     for (const [, { item }] of refused) items.set(nftKey(item), item)
-    if (await isWritten(run, family, [...items.values()])) for (const [index] of refused) outcomes[index] = undefined
+    if (!(await isWritten(run, family, [...items.values()]))) return false
+    for (const [index] of refused) outcomes[index] = undefined
+    return true
   } catch {
     // The first refusals say more than that the table could not be read or written either.
     run.signal.throwIfAborted()
+    return false
   }
 }
 

@@ -1,0 +1,335 @@
+/**
+ * Private tables of nf_tables on a real kernel, with Debian's nft as the judge: it prints what we
+ * wrote, takes our text and our commands, and changes things behind our back.
+ */
+import assert from 'node:assert/strict'
+import { spawnSync } from 'node:child_process'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import fc from 'fast-check'
+import { openNetfilter } from '../../native/open.ts'
+import type { NetlinkConnection } from '../../src/netlink/connection.ts'
+import { operationText, tableText } from '../../src/nftables/item-text.ts'
+import { NFT_TABLE } from '../../src/nftables/kind.ts'
+import { PrivateTables } from '../../src/nftables/private-table.ts'
+import { sameItem } from '../../src/nftables/same-item.ts'
+import { tryPrivateTable } from '../../src/nftables/trial.ts'
+import { NFT_FAMILY, type NftElement, type NftItem, nftKey, type NftOperation } from '../../src/nftables/types.ts'
+import { CodedError } from '../../src/values/errors.ts'
+import type { IpFamily } from '../../src/values/protocol.ts'
+import { someChain, someElement, someSet } from '../nftables/arbitraries.ts'
+import { enterNewNamespace } from '../support/net-namespace.ts'
+import { sh } from '../support/programs.ts'
+import { needs } from './needs.ts'
+import { privateTables } from './private-table-items.ts'
+
+const FAMILIES = ['IPv4', 'IPv6'] as const
+const { signal } = new AbortController()
+
+let netlink: NetlinkConnection
+let tables: PrivateTables
+beforeEach(() => {
+  enterNewNamespace()
+  netlink = openNetfilter()
+  tables = new PrivateTables(netlink, { families: FAMILIES })
+})
+afterEach(() => netlink.close())
+
+const all = (kind: NftOperation['kind'], items: Iterable<NftItem>): NftOperation[] =>
+  [...items].map((item) => ({ kind, item }))
+
+async function apply(...ops: readonly NftOperation[]): Promise<void> {
+  for (const error of await tables.apply(ops, signal)) assert.ifError(error)
+}
+
+const nftText = (family: IpFamily): string => sh(`nft list table ${NFT_FAMILY[family]} kube-ipvs`)
+
+/** What `nft list table` prints, without the order of elements and the width of lines. */
+function normal(text: string): string {
+  const sorted = text.replaceAll(/elements = \{([^}]*)\}/g, (_, list: string) => {
+    return `elements = { ${list
+      .split(',')
+      .map((one) => one.trim())
+      .sort()
+      .join(', ')} }`
+  })
+  return sorted.replaceAll(/\s+/g, ' ').trim()
+}
+
+/** The items that differ from the wanted ones, by key. */
+function differences(wanted: Iterable<NftItem>, live: ReadonlyMap<string, NftItem>): string[] {
+  const items = new Map([...wanted].map((item) => [nftKey(item), item]))
+  const changed = [...items].filter(([key, item]) => {
+    const there = live.get(key)
+    return there === undefined || !sameItem(item, there)
+  })
+  return [...changed.map(([key]) => key), ...[...live.keys()].filter((key) => !items.has(key))]
+}
+
+/** The operations of a pass from what the kernel has to the wanted items. */
+function plan(wanted: readonly NftItem[], live: ReadonlyMap<string, NftItem>): NftOperation[] {
+  const items = new Map(wanted.map((item) => [nftKey(item), item]))
+  return [...new Set([...items.keys(), ...live.keys()])].flatMap((key) =>
+    NFT_TABLE.diff(key, items.get(key), live.get(key)),
+  )
+}
+
+describe('a private table', needs('nft'), () => {
+  for (const family of FAMILIES) {
+    const wanted = privateTables(family)
+
+    it(`is printed by nft as by us, and read as it was written: ${family}`, async () => {
+      await apply(...all('add', wanted))
+      const live = await tables.list('all', signal)
+      assert.deepEqual(differences(wanted, live), [])
+      assert.equal(normal(tableText(live.values(), family)), normal(nftText(family)))
+      assert.deepEqual(differences(wanted, await tables.list([...live.keys()], signal)), [])
+    })
+
+    it(`is made by nft from our text: ${family}`, async () => {
+      const { status, stderr } = spawnSync('nft', ['-f', '-'], { input: tableText(wanted, family), encoding: 'utf8' })
+      assert.equal(stderr, '')
+      assert.equal(status, 0)
+      assert.deepEqual(differences(wanted, await tables.list('all', signal)), [])
+    })
+
+    it(`is made, changed and deleted by the commands of our operations: ${family}`, async () => {
+      const kinds = ['table', 'set', 'chain', 'element']
+      const sorted = wanted.toSorted((a, b) => kinds.indexOf(a.kind) - kinds.indexOf(b.kind))
+      // Rules refer to chains and sets, so those are made first, as operations in one transaction are.
+      for (const item of sorted)
+        sh(operationText({ kind: 'add', item: item.kind === 'chain' ? { ...item, rules: [] } : item }))
+      const withContent = sorted.filter(({ kind }) => kind === 'chain' || kind === 'element')
+      for (const item of withContent) sh(operationText({ kind: 'replace', item }))
+      assert.deepEqual(differences(wanted, await tables.list('all', signal)), [])
+      for (const item of sorted)
+        if (item.kind === 'chain') sh(operationText({ kind: 'replace', item: { ...item, rules: [] } }))
+      for (const item of sorted.toReversed()) sh(operationText({ kind: 'delete', item }))
+      assert.equal((await tables.list('all', signal)).size, 0)
+    })
+  }
+
+  it('is read as it was written, whatever is in it', async () => {
+    const some = fc
+      .constantFrom<IpFamily>('IPv4', 'IPv6')
+      .chain((family) =>
+        fc
+          .uniqueArray(someSet(family), { selector: ({ name }) => name, minLength: 1, maxLength: 4 })
+          .chain((sets) =>
+            fc.tuple(
+              fc.constant(sets),
+              fc.uniqueArray(someChain(family, sets), { selector: ({ name }) => name, maxLength: 4 }),
+              fc.tuple(
+                ...sets.map((set) =>
+                  fc.uniqueArray(someElement(set), { selector: ({ value }) => value, maxLength: 9 }),
+                ),
+              ),
+            ),
+          ),
+      )
+    await fc.assert(
+      fc.asyncProperty(some, async ([sets, chains, elements]) => {
+        const family = sets[0]?.family ?? 'IPv4'
+        const wanted = [{ kind: 'table', family, isOwned: false } as const, ...sets, ...chains, ...elements.flat()]
+        sh('nft flush ruleset')
+        await apply(...all('add', wanted))
+        const live = await tables.list('all', signal)
+        assert.deepEqual(plan(wanted, live), [])
+        assert.deepEqual(differences(wanted, live), [])
+        // nft writes `tcp dport` for `th dport` where a rule has named the protocol before.
+        const text = normal(tableText(live.values(), family))
+        if (!/l4proto (?:tcp|udp|sctp)/.test(text)) assert.equal(text, normal(nftText(family)))
+        await apply(...all('delete', wanted))
+        assert.equal((await tables.list('all', signal)).size, 0)
+      }),
+      { numRuns: 60 },
+    )
+  })
+
+  it('has nothing that this program did not write, after a pass', async () => {
+    const wanted = privateTables('IPv4')
+    await apply(...all('add', wanted))
+    sh(`nft -f - <<'END'
+      add set ip kube-ipvs theirs { type ipv4_addr; flags interval; elements = { 10.0.0.0/8 }; }
+      add set ip kube-ipvs theirs2 { type mark; elements = { 1, 2 }; }
+      add chain ip kube-ipvs theirs { type filter hook input priority 7; policy drop; }
+      add chain ip kube-ipvs called
+      add rule ip kube-ipvs theirs ip saddr @theirs counter jump called
+      insert rule ip kube-ipvs services counter accept
+      add element ip kube-ipvs ports { 192.0.2.1 . icmp . 7, 192.0.2.1 . 99 . 7 }
+      delete element ip kube-ipvs ports { 10.96.0.1 . tcp . 443 }
+      add chain ip kube-ipvs filter-input { policy drop; }
+END
+      nft 'add table ip kube-ipvs { flags dormant; }'`)
+    const before = await tables.list('all', signal)
+    const ops = plan(wanted, before)
+    assert.deepEqual(ops.map(({ kind, item }) => `${kind} ${nftKey(item)}`).sort(), [
+      'add ip element ports 10.96.0.1 . tcp . 443',
+      'delete ip chain called',
+      'delete ip chain theirs',
+      'delete ip element ports 192.0.2.1 . 99 . 7',
+      'delete ip element ports 192.0.2.1 . icmp . 7',
+      'delete ip set theirs',
+      'delete ip set theirs2',
+      'replace ip',
+      'replace ip chain filter-input',
+      'replace ip chain services',
+    ])
+    await apply(...ops)
+    assert.deepEqual(differences(wanted, await tables.list('all', signal)), [])
+    assert.doesNotMatch(sh('nft list table ip kube-ipvs'), /dormant|policy drop|counter/)
+  })
+
+  it('gets a set or chain of another kind back although rules refer to it', async () => {
+    const wanted = privateTables('IPv4')
+    const others = wanted.map((item): NftItem => {
+      if (item.kind === 'set' && item.name === 'ports') return { ...item, fields: ['daddr'] }
+      if (item.kind === 'chain' && item.name === 'filter-input')
+        return { ...item, hook: { type: 'filter', hook: 'input', priority: 9 } }
+      return item
+    })
+    await apply(
+      ...all(
+        'add',
+        others.filter((item) => item.kind !== 'element' || item.set !== 'ports'),
+      ),
+    )
+    await apply(...plan(wanted, await tables.list('all', signal)))
+    assert.deepEqual(differences(wanted, await tables.list('all', signal)), [])
+  })
+
+  it('takes all but the refused operations', async () => {
+    const wanted = privateTables('IPv4')
+    await apply(...all('add', wanted))
+    const good = Array.from({ length: 700 }, (_, index) =>
+      element('marks', `192.0.2.${index % 200} . tcp . ${index}`, 'services'),
+    )
+    const bad = [
+      element('marks', '192.0.2.9 . udp . 1', 'no-such-chain'),
+      element('no-such-set', '192.0.2.9 . udp . 2'),
+    ]
+    const ops = all('add', [...good.slice(0, 350), ...bad, ...good.slice(350)])
+    const outcomes = await tables.apply(ops, signal)
+    const failed = outcomes.flatMap((error, index) => (error === undefined ? [] : [`${index} ${codeOf(error)}`]))
+    assert.deepEqual(failed, ['350 ENOENT', '351 ENOENT'])
+    assert.match(
+      outcomes[350]?.message ?? '',
+      /nft add element ip kube-ipvs marks '\{ 192\.0\.2\.9 \. udp \. 1 : goto no-such-chain \}'/,
+    )
+    assert.deepEqual(differences([...wanted, ...good], await tables.list('all', signal)), [])
+  })
+
+  it('gets an element with another verdict in one transaction', async () => {
+    await apply(...all('add', privateTables('IPv4')))
+    const before = element('marks', '10.96.0.1 . tcp . 443', 'services')
+    const [error] = await tables.apply([{ kind: 'add', item: { ...before, action: { kind: 'drop' } } }], signal)
+    // Kernels differ in the code.
+    assert.match(codeOf(error), /^(?:EBUSY|EEXIST)$/)
+    await apply({ kind: 'replace', item: { ...before, action: { kind: 'drop' } } })
+    const live = await tables.list([nftKey(before)], signal)
+    assert.deepEqual([...live.values()], [{ ...before, action: { kind: 'drop' } }])
+  })
+
+  it('is listed while other tables change, and without a stall when others filled it', async () => {
+    await apply(...all('add', privateTables('IPv4')))
+    const count = 100_000
+    const theirs = Array.from(
+      { length: count },
+      (_, index) => `10.${index >> 16}.${(index >> 8) & 255}.${index & 255} . udp . 9`,
+    )
+    const input = `add element ip kube-ipvs ports { ${theirs.join(', ')} }\n`
+    const { stderr } = spawnSync('nft', ['-f', '-'], { input, encoding: 'utf8', maxBuffer: 1 << 26 })
+    assert.equal(stderr, '')
+    const turns = countTurns()
+    const live = await tables.list('all', signal)
+    await apply(...plan(privateTables('IPv4'), live))
+    assert.equal(live.size, count + privateTables('IPv4').length)
+    assert.deepEqual(differences(privateTables('IPv4'), await tables.list('all', signal)), [])
+    // At most some thousand elements at a time.
+    assert.ok(turns.stop() > 40)
+  })
+})
+
+describe('a private table that belongs to a socket', needs('nft', 'kernel>=6.9'), () => {
+  const owned = { kind: 'table', family: 'IPv4', isOwned: true } as const
+  const others: NetlinkConnection[] = []
+  afterEach(() => {
+    for (const one of others.splice(0)) one.close()
+  })
+  function another(): PrivateTables {
+    const connection = openNetfilter()
+    others.push(connection)
+    return new PrivateTables(connection, { families: ['IPv4'] })
+  }
+
+  it('survives `nft flush ruleset`, and nobody else can change it', async () => {
+    const wanted = privateTables('IPv4', true)
+    await apply(...all('add', wanted))
+    sh('nft add table ip other; nft flush ruleset')
+    assert.equal(sh('nft list tables').trim(), 'table ip kube-ipvs')
+    assert.deepEqual(differences(wanted, await tables.list('all', signal)), [])
+    const [error] = await another().apply(all('add', [element('ports', '192.0.2.1 . tcp . 1')]), signal)
+    assert.equal(codeOf(error), 'nftables-owned')
+    assert.match(error?.message ?? '', new RegExp(`port id ${netlink.portId}`))
+  })
+
+  it('is taken over by another socket when its own is closed, with all its content', async () => {
+    await apply(...all('add', privateTables('IPv4', true)))
+    const heir = another()
+    assert.deepEqual((await heir.list(['ip'], signal)).get('ip'), { ...owned, isOwned: false, isTaken: true })
+    assert.equal(codeOf((await heir.apply([{ kind: 'replace', item: owned }], signal))[0]), 'nftables-owned')
+    netlink.close()
+    assert.deepEqual((await heir.list(['ip'], signal)).get('ip'), { ...owned, isOwned: false })
+    assert.deepEqual(await heir.apply([{ kind: 'replace', item: owned }], signal), [undefined])
+    assert.deepEqual(differences(privateTables('IPv4', true), await heir.list('all', signal)), [])
+  })
+
+  it('becomes one, and plain again, with all its content', async () => {
+    await apply(...all('add', privateTables('IPv4')))
+    await apply({ kind: 'replace', item: owned })
+    assert.deepEqual(differences(privateTables('IPv4', true), await tables.list('all', signal)), [])
+    await apply({ kind: 'replace', item: { ...owned, isOwned: false } })
+    assert.deepEqual(differences(privateTables('IPv4'), await tables.list('all', signal)), [])
+    sh('nft flush ruleset')
+    assert.equal((await tables.list('all', signal)).size, 0)
+  })
+})
+
+describe('a trial of private tables', needs('nft'), () => {
+  it('finds all that they need, and leaves nothing behind', async () => {
+    const { lacks, mayOwn } = await tryPrivateTable(
+      netlink,
+      FAMILIES.flatMap((family) => privateTables(family)),
+      { signal },
+    )
+    assert.equal(lacks, undefined)
+    const [table] = await tables.apply(all('add', [{ kind: 'table', family: 'IPv4', isOwned: true }]), signal)
+    assert.equal(mayOwn, table === undefined)
+    assert.doesNotMatch(sh('nft list tables'), /trial/)
+  })
+})
+
+function element(set: string, value: string, chain?: string): NftElement {
+  const item = { kind: 'element', family: 'IPv4', set, value } as const
+  return chain === undefined ? item : { ...item, action: { kind: 'goto', chain } }
+}
+
+function codeOf(error: unknown): string {
+  return error instanceof CodedError ? error.code : String(error)
+}
+
+/** How many turns the event loop makes. */
+function countTurns(): { stop(): number } {
+  let turns = 0
+  let isRunning = true
+  const turn = (): void => {
+    turns++
+    if (isRunning) setImmediate(turn)
+  }
+  setImmediate(turn)
+  return {
+    stop() {
+      isRunning = false
+      return turns
+    },
+  }
+}
