@@ -8,6 +8,7 @@ import type { NetlinkConnection } from '../netlink/connection.ts'
 import { KernelError } from '../netlink/errors.ts'
 import type { TableIo } from '../sync/table.ts'
 import type { Budget } from '../values/budget.ts'
+import { newBudget } from '../values/event-loop.ts'
 import { CodedError } from '../values/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { NFT_TABLE } from './kind.ts'
@@ -44,11 +45,16 @@ export class PrivateTables implements TableIo<NftItem, NftOperation> {
 
   async list(keys: readonly string[] | 'all', signal: AbortSignal): Promise<Map<string, NftItem>> {
     const found = new Map<string, NftItem>()
+    const budget = newBudget()
     try {
       for (const family of this.#families) {
-        const lists = new PrivateLists(new PrivateTableReader(this.#netlink, { signal }), family, this.#owner)
+        const lists = new PrivateLists(new PrivateTableReader(this.#netlink, { signal, budget }), family, this.#owner)
         const items = keys === 'all' ? lists.all() : lists.of(keys)
-        for await (const list of items) for (const item of list) found.set(nftKey(item), item)
+        for await (const list of items)
+          for (const item of list) {
+            found.set(nftKey(item), item)
+            if (budget.spentBySteps()) await budget.turn()
+          }
       }
     } catch (error) {
       // nfnetlink has no such subsystem.

@@ -60,26 +60,35 @@ export class PrivateTableReader {
 
   /**
    * All elements of a set; none of a foreign one. While the kernel enlarges the table of a set, which
-   * it does after many additions, a dump leaves elements out or lists them twice without a word.
+   * it does after many additions, a dump lists some twice and others not at all.
    */
   async elements(set: NftSet): Promise<readonly NftElement[]> {
     if (set.isForeign === true) return []
     const first = await this.#elements(set)
     if (first.length < SMALL) return first
-    // What one dump leaves out another one lists.
-    let found = new Map(first.map((element) => [element.value, element]))
-    let isTwice = found.size < first.length
+    // What one dump leaves out, for something that it lists twice, another one has.
+    let found = new Map<string, NftElement>()
+    let isTwice = await this.#isTwice(first, found)
     for (let attempt = 1; attempt < MAX_ATTEMPTS; attempt++) {
       const count = await this.#count(set)
       if (count === undefined ? !isTwice : count === found.size) break
       await sleep(ENLARGING_MS, undefined, { signal: this.#signal })
-      const again = await this.#elements(set)
       // Elements were deleted meanwhile.
       if (count !== undefined && count < found.size) found = new Map()
-      for (const element of again) found.set(element.value, element)
-      isTwice = new Set(again.map(({ value }) => value)).size < again.length
+      isTwice = await this.#isTwice(await this.#elements(set), found)
     }
     return [...found.values()]
+  }
+
+  /** Puts elements beside those that were found before; whether the same list has one twice. */
+  async #isTwice(elements: readonly NftElement[], found: Map<string, NftElement>): Promise<boolean> {
+    const seen = new Set<string>()
+    for (const element of elements) {
+      found.set(element.value, element)
+      seen.add(element.value)
+      if (this.#budget.spentBySteps()) await this.#budget.turn()
+    }
+    return seen.size < elements.length
   }
 
   #count(set: NftSet): Promise<number | undefined> {

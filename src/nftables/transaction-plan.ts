@@ -58,8 +58,8 @@ const PHASE = {
   deletedTable: 9,
 } as const
 
-/** All operations as groups, in the order of their transaction. */
-export function groupsOf(ops: readonly NftOperation[]): readonly MessageGroup[] {
+/** All operations as groups, in the order of their transaction. Those of elements are made when they are asked for. */
+export function* groupsOf(ops: readonly NftOperation[]): Generator<MessageGroup, void, void> {
   const phases: MessageGroup[][] = Object.keys(PHASE).map(() => [])
   const put = (phase: number, index: number, ...parts: MessagePart[]): void =>
     void phases[phase]?.push({ ops: [index], parts, weight: parts.length })
@@ -109,9 +109,12 @@ export function groupsOf(ops: readonly NftOperation[]): readonly MessageGroup[] 
         elements.push(index)
     }
   }
-  for (let from = 0; from < elements.length; from += ELEMENTS_TOGETHER)
-    phases[PHASE.elements]?.push(elementGroup(ops, elements.slice(from, from + ELEMENTS_TOGETHER)))
-  return phases.flat().filter(({ parts }) => parts.length > 0)
+  for (const [phase, groups] of phases.entries()) {
+    yield* groups.filter(({ parts }) => parts.length > 0)
+    if (phase !== PHASE.elements) continue
+    for (let from = 0; from < elements.length; from += ELEMENTS_TOGETHER)
+      yield elementGroup(ops, elements.slice(from, from + ELEMENTS_TOGETHER))
+  }
 }
 
 function part(encode: (batch: MessageBatch) => void): MessagePart {

@@ -59,7 +59,7 @@ export class TransactionRun {
     return this.#outcomes
   }
 
-  async #runAll(groups: readonly MessageGroup[]): Promise<void> {
+  async #runAll(groups: Iterable<MessageGroup>): Promise<void> {
     let chunk: MessageGroup[] = []
     let [messages, weight] = [0, 0]
     for (const group of groups) {
