@@ -1,5 +1,15 @@
 /** Private tables with every kind of set, chain, hook and statement, for tests on a kernel. */
-import type { NftChain, NftElement, NftItem, NftRule, NftStatement } from '../../src/nftables/types.ts'
+import { sameItem } from '../../src/nftables/same-item.ts'
+import {
+  type NftChain,
+  type NftElement,
+  type NftItem,
+  nftKey,
+  type NftOperation,
+  type NftRule,
+  type NftStatement,
+} from '../../src/nftables/types.ts'
+import { CodedError } from '../../src/values/errors.ts'
 import type { IpFamily } from '../../src/values/protocol.ts'
 
 const SERVICE = ['daddr', 'l4proto', 'dport'] as const
@@ -95,4 +105,29 @@ export function privateTables(family: IpFamily, isOwned = false): readonly NftIt
     element('marks', `${vip} . udp . 53`, { kind: 'jump', chain: 'ranges-default/web' }),
     element('marks', `${host} . tcp . 80`, { kind: 'drop' }),
   ]
+}
+
+/** The same operation on all items. */
+export const all = (kind: NftOperation['kind'], items: Iterable<NftItem>): NftOperation[] =>
+  [...items].map((item) => ({ kind, item }))
+
+/** The items that differ from the wanted ones, by key. */
+export function differences(wanted: Iterable<NftItem>, live: ReadonlyMap<string, NftItem>): string[] {
+  const items = new Map([...wanted].map((item) => [nftKey(item), item]))
+  const changed = [...items].filter(([key, item]) => {
+    const there = live.get(key)
+    return there === undefined || !sameItem(item, there)
+  })
+  return [...changed.map(([key]) => key), ...[...live.keys()].filter((key) => !items.has(key))]
+}
+
+/** An element of the family IPv4. @param chain where its verdict goes */
+export function element(set: string, value: string, chain?: string): NftElement {
+  const item = { kind: 'element', family: 'IPv4', set, value } as const
+  return chain === undefined ? item : { ...item, action: { kind: 'goto', chain } }
+}
+
+/** The code of an outcome. */
+export function codeOf(error: unknown): string {
+  return error instanceof CodedError ? error.code : String(error)
 }

@@ -11,16 +11,13 @@ import type { NetlinkConnection } from '../../src/netlink/connection.ts'
 import { operationText, tableText } from '../../src/nftables/item-text.ts'
 import { NFT_TABLE } from '../../src/nftables/kind.ts'
 import { PrivateTables } from '../../src/nftables/private-table.ts'
-import { sameItem } from '../../src/nftables/same-item.ts'
-import { tryPrivateTable } from '../../src/nftables/trial.ts'
-import { NFT_FAMILY, type NftElement, type NftItem, nftKey, type NftOperation } from '../../src/nftables/types.ts'
-import { CodedError } from '../../src/values/errors.ts'
+import { NFT_FAMILY, type NftItem, nftKey, type NftOperation } from '../../src/nftables/types.ts'
 import type { IpFamily } from '../../src/values/protocol.ts'
 import { someChain, someElement, someSet } from '../nftables/arbitraries.ts'
 import { enterNewNamespace } from '../support/net-namespace.ts'
 import { sh } from '../support/programs.ts'
 import { needs } from './needs.ts'
-import { privateTables } from './private-table-items.ts'
+import { all, codeOf, differences, element, privateTables } from './private-table-items.ts'
 
 const FAMILIES = ['IPv4', 'IPv6'] as const
 const { signal } = new AbortController()
@@ -33,9 +30,6 @@ beforeEach(() => {
   tables = new PrivateTables(netlink, { families: FAMILIES })
 })
 afterEach(() => netlink.close())
-
-const all = (kind: NftOperation['kind'], items: Iterable<NftItem>): NftOperation[] =>
-  [...items].map((item) => ({ kind, item }))
 
 async function apply(...ops: readonly NftOperation[]): Promise<void> {
   for (const error of await tables.apply(ops, signal)) assert.ifError(error)
@@ -53,16 +47,6 @@ function normal(text: string): string {
       .join(', ')} }`
   })
   return sorted.replaceAll(/\s+/g, ' ').trim()
-}
-
-/** The items that differ from the wanted ones, by key. */
-function differences(wanted: Iterable<NftItem>, live: ReadonlyMap<string, NftItem>): string[] {
-  const items = new Map([...wanted].map((item) => [nftKey(item), item]))
-  const changed = [...items].filter(([key, item]) => {
-    const there = live.get(key)
-    return there === undefined || !sameItem(item, there)
-  })
-  return [...changed.map(([key]) => key), ...[...live.keys()].filter((key) => !items.has(key))]
 }
 
 /** The operations of a pass from what the kernel has to the wanted items. */
@@ -141,7 +125,7 @@ describe('a private table', needs('nft'), () => {
         await apply(...all('delete', wanted))
         assert.equal((await tables.list('all', signal)).size, 0)
       }),
-      { numRuns: 60 },
+      { numRuns: 30 },
     )
   })
 
@@ -248,74 +232,6 @@ END
     assert.ok(turns.stop() > 40)
   })
 })
-
-describe('a private table that belongs to a socket', needs('nft', 'kernel>=6.9'), () => {
-  const owned = { kind: 'table', family: 'IPv4', isOwned: true } as const
-  const others: NetlinkConnection[] = []
-  afterEach(() => {
-    for (const one of others.splice(0)) one.close()
-  })
-  function another(): PrivateTables {
-    const connection = openNetfilter()
-    others.push(connection)
-    return new PrivateTables(connection, { families: ['IPv4'] })
-  }
-
-  it('survives `nft flush ruleset`, and nobody else can change it', async () => {
-    const wanted = privateTables('IPv4', true)
-    await apply(...all('add', wanted))
-    sh('nft add table ip other; nft flush ruleset')
-    assert.equal(sh('nft list tables').trim(), 'table ip kube-ipvs')
-    assert.deepEqual(differences(wanted, await tables.list('all', signal)), [])
-    const [error] = await another().apply(all('add', [element('ports', '192.0.2.1 . tcp . 1')]), signal)
-    assert.equal(codeOf(error), 'nftables-owned')
-    assert.match(error?.message ?? '', new RegExp(`port id ${netlink.portId}`))
-  })
-
-  it('is taken over by another socket when its own is closed, with all its content', async () => {
-    await apply(...all('add', privateTables('IPv4', true)))
-    const heir = another()
-    assert.deepEqual((await heir.list(['ip'], signal)).get('ip'), { ...owned, isOwned: false, isTaken: true })
-    assert.equal(codeOf((await heir.apply([{ kind: 'replace', item: owned }], signal))[0]), 'nftables-owned')
-    netlink.close()
-    assert.deepEqual((await heir.list(['ip'], signal)).get('ip'), { ...owned, isOwned: false })
-    assert.deepEqual(await heir.apply([{ kind: 'replace', item: owned }], signal), [undefined])
-    assert.deepEqual(differences(privateTables('IPv4', true), await heir.list('all', signal)), [])
-  })
-
-  it('becomes one, and plain again, with all its content', async () => {
-    await apply(...all('add', privateTables('IPv4')))
-    await apply({ kind: 'replace', item: owned })
-    assert.deepEqual(differences(privateTables('IPv4', true), await tables.list('all', signal)), [])
-    await apply({ kind: 'replace', item: { ...owned, isOwned: false } })
-    assert.deepEqual(differences(privateTables('IPv4'), await tables.list('all', signal)), [])
-    sh('nft flush ruleset')
-    assert.equal((await tables.list('all', signal)).size, 0)
-  })
-})
-
-describe('a trial of private tables', needs('nft'), () => {
-  it('finds all that they need, and leaves nothing behind', async () => {
-    const { lacks, mayOwn } = await tryPrivateTable(
-      netlink,
-      FAMILIES.flatMap((family) => privateTables(family)),
-      { signal },
-    )
-    assert.equal(lacks, undefined)
-    const [table] = await tables.apply(all('add', [{ kind: 'table', family: 'IPv4', isOwned: true }]), signal)
-    assert.equal(mayOwn, table === undefined)
-    assert.doesNotMatch(sh('nft list tables'), /trial/)
-  })
-})
-
-function element(set: string, value: string, chain?: string): NftElement {
-  const item = { kind: 'element', family: 'IPv4', set, value } as const
-  return chain === undefined ? item : { ...item, action: { kind: 'goto', chain } }
-}
-
-function codeOf(error: unknown): string {
-  return error instanceof CodedError ? error.code : String(error)
-}
 
 /** How many turns the event loop makes. */
 function countTurns(): { stop(): number } {
