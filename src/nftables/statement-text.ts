@@ -30,10 +30,8 @@ export function statementText(given: NftStatement, family: IpFamily): string {
       return `meta l4proto ${statement.protocol}`
     case 'new-connection':
       return 'ct state new'
-    case 'mark': {
-      const mask = hex(statement.mask)
-      return `meta mark & ${mask} ${statement.isNot === true ? '!=' : '=='} ${mask}`
-    }
+    case 'mark':
+      return `meta mark ${markText(statement)}`
     case 'lookup':
       return `${fieldsText(statement.fields, family)} ${not(statement)}@${statement.set}`
     case 'verdict-map':
@@ -60,6 +58,15 @@ export function actionText(action: NftAction): string {
 
 function not({ isNot }: { readonly isNot?: true }): string {
   return isNot === true ? '!= ' : ''
+}
+
+/** `& 0x00004000 == 0x00004000`; where the mask begins with the highest bit, nft prints it as a network. */
+function markText(statement: Extract<NftStatement, { kind: 'mark' }>): string {
+  const mask = hex(statement.mask)
+  const bits = Math.clz32(~statement.mask)
+  const isPrefix = bits > 0 && (statement.mask << bits) >>> 0 === 0
+  if (isPrefix) return `${not(statement)}${mask}/${bits}`
+  return `& ${mask} ${statement.isNot === true ? '!=' : '=='} ${mask}`
 }
 
 /** Eight digits, as nft prints a mark. */

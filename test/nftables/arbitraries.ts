@@ -27,7 +27,8 @@ const FIELDS: readonly (readonly PacketField[])[] = [
 
 const someProtocol = fc.constantFrom('tcp', 'udp', 'sctp')
 const somePort = fc.integer({ min: 0, max: 65_535 })
-const someMask = fc.integer({ min: 1, max: 0xffff_ffff })
+/** Not all bits: nft compares those without a mask. */
+const someMask = fc.integer({ min: 1, max: 0xffff_fffe })
 
 /** Not of ::/96: nft prints `::1.2.3.4` for `::102:304`, a form that no Service has. */
 export function someAddress(family: IpFamily): fc.Arbitrary<string> {
