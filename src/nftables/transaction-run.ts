@@ -20,6 +20,9 @@ const MAX_MESSAGES = MAX_BATCH_MESSAGES - 2
 /** What one transaction may cost the kernel, in elements and messages; see ELEMENTS_TOGETHER. */
 const MAX_WEIGHT = 1000
 
+/** So many are halved: to find a culprit among thousands takes 20, and each waits for all processors. */
+const MAX_HALVED = 100
+
 /** A part that the kernel refused, or that cannot be encoded. */
 interface Refusal {
   readonly group: MessageGroup
@@ -45,6 +48,8 @@ export class TransactionRun {
   readonly #signal: AbortSignal
   readonly #outcomes: (Error | undefined)[]
   readonly #budget = newBudget()
+  /** How many transactions were refused as a whole. */
+  #halved = 0
 
   constructor({ netlink, batch, signal }: RunOptions, ops: readonly NftOperation[]) {
     this.#netlink = netlink
@@ -110,8 +115,8 @@ export class TransactionRun {
   async #afterFailure(groups: readonly MessageGroup[], failure: Error): Promise<void> {
     const [only, ...more] = groups
     if (only === undefined) return
-    // Closed, lost or late: all outcomes are unknown.
-    if (!(failure instanceof KernelError)) {
+    // Closed, lost or late: all outcomes are unknown. EPERM: this process may change nothing.
+    if (!(failure instanceof KernelError) || failure.code === 'EPERM' || ++this.#halved > MAX_HALVED) {
       for (const { ops } of groups) for (const index of ops) this.#outcomes[index] ??= failure
       return
     }

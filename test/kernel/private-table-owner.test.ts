@@ -8,7 +8,7 @@ import { openNetfilter } from '../../native/open.ts'
 import type { NetlinkConnection } from '../../src/netlink/connection.ts'
 import { PrivateTables } from '../../src/nftables/private-table.ts'
 import { tryPrivateTable } from '../../src/nftables/trial.ts'
-import type { NftOperation } from '../../src/nftables/types.ts'
+import type { NftChain, NftOperation } from '../../src/nftables/types.ts'
 import { enterNewNamespace } from '../support/net-namespace.ts'
 import { sh } from '../support/programs.ts'
 import { needs } from './needs.ts'
@@ -65,11 +65,17 @@ describe('a private table that belongs to a socket', needs('nft', 'kernel>=6.9')
   })
 
   it('becomes one, and plain again, with all its content', async () => {
-    await apply(...all('add', privateTables('IPv4')))
+    // More messages than a batch of other subsystems may have.
+    const chains = Array.from({ length: 300 }, (_, index): NftChain => {
+      return { kind: 'chain', family: 'IPv4', name: `ranges-${index}`, rules: [{ statements: [{ kind: 'reject' }] }] }
+    })
+    const elements = Array.from({ length: 3000 }, (_, index) => element('ports', `192.0.2.1 . udp . ${index + 1}`))
+    const content = [...chains, ...elements]
+    await apply(...all('add', [...privateTables('IPv4'), ...content]))
     await apply({ kind: 'replace', item: owned })
-    assert.deepEqual(differences(privateTables('IPv4', true), await tables.list('all', signal)), [])
+    assert.deepEqual(differences([...privateTables('IPv4', true), ...content], await tables.list('all', signal)), [])
     await apply({ kind: 'replace', item: { ...owned, isOwned: false } })
-    assert.deepEqual(differences(privateTables('IPv4'), await tables.list('all', signal)), [])
+    assert.deepEqual(differences([...privateTables('IPv4'), ...content], await tables.list('all', signal)), [])
     sh('nft flush ruleset')
     assert.equal((await tables.list('all', signal)).size, 0)
   })

@@ -44,10 +44,13 @@ describe('NetlinkConnection.transact', () => {
     assert.deepEqual(connection.counters, { messagesSent: 200, datagramsSent: 1, datagramsReceived: 1 })
   })
 
-  it('refuses more than 200 messages', async () => {
+  it('refuses more than 200 messages, but of one transaction', async () => {
     const transport = new FakeTransport(kernel())
     await assert.rejects(new NetlinkConnection(transport).transact(batchOf(201)), { code: 'netlink-unencodable' })
     assert.equal(transport.sent.length, 0)
+    // A transaction is done as a whole or not at all.
+    const outcomes = await new NetlinkConnection(transport).transact(batchOf(201), { isTransaction: true })
+    assert.deepEqual([outcomes.length, transport.sent.length], [201, 1])
   })
 
   it('sends nothing for an empty batch', async () => {

@@ -9,7 +9,7 @@ import type { NftElement, NftItem, NftOperation } from '../../src/nftables/types
 import { CodedError, MissingFeature } from '../../src/values/errors.ts'
 import { errorMessage, FakeTransport, type Reply, requests } from '../netlink/wire.ts'
 
-const [ENOENT, EBUSY, EINVAL, EMSGSIZE] = [2, 16, 22, 90]
+const [EPERM, ENOENT, EBUSY, EINVAL, EMSGSIZE] = [1, 2, 16, 22, 90]
 /** Message types inside a transaction. */
 const [NEWCHAIN, NEWRULE, NEWSET, NEWSETELEM, DELSETELEM] = [0x0a03, 0x0a06, 0x0a09, 0x0a0c, 0x0a0e]
 const NLM_F_ACK = 4
@@ -147,6 +147,21 @@ describe('operations on private tables', () => {
     assert.deepEqual([...codes(outcomes).keys()], bad)
     for (const index of [0, 4, 899, 999]) assert.ok(kernel.done.flat().some((message) => has(message, index)))
     assert.ok(kernel.refused < 40, `${kernel.refused} refused`)
+  })
+
+  it('all fail after some tries when the kernel takes none of them', async () => {
+    for (const [errno, most] of [
+      [EPERM, 2],
+      [EINVAL, 110],
+    ] as const) {
+      const kernel = new Kernel(
+        () => 0,
+        () => errno,
+      )
+      const outcomes = await kernel.run(all('add', elements(2000)))
+      assert.equal(codes(outcomes).size, 2000)
+      assert.ok(kernel.refused <= most, `${kernel.refused} refused`)
+    }
   })
 
   it('fail alone when one has no bytes', async () => {
