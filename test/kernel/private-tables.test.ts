@@ -69,6 +69,9 @@ describe('a private table', needs('nft'), () => {
       assert.deepEqual(differences(wanted, live), [])
       assert.equal(normal(tableText(live.values(), family)), normal(nftText(family)))
       assert.deepEqual(differences(wanted, await tables.list([...live.keys()], signal)), [])
+      const visited = new Map<string, NftItem>()
+      await tables.visit((item) => void visited.set(nftKey(item), item), { signal })
+      assert.deepEqual(visited, live)
     })
 
     it(`is made by nft from our text: ${family}`, async () => {
