@@ -10,8 +10,8 @@ import { Unmet } from './progress.mjs'
 /**
  * `KUBE_IPVS_CACHE`, or `~/.cache/kube-ipvs`. The folder may not exist yet.
  * @param {NodeJS.ProcessEnv} env
- * @throws {Unmet} when the variable names no absolute path, or a path that kernel command lines
- * cannot carry
+ * @throws {Unmet} when the variable names no absolute path, a path that kernel command lines cannot
+ * carry, or one below /dev, of which a guest has its own
  */
 export function cacheFolder(env) {
   const named = env.KUBE_IPVS_CACHE
@@ -20,6 +20,8 @@ export function cacheFolder(env) {
   const folder = named || join(env.XDG_CACHE_HOME || join(homedir(), '.cache'), 'kube-ipvs')
   if (/[\s:]/.test(folder))
     throw new Unmet(`the cache folder ${folder} has a space or a colon in its path; name another with KUBE_IPVS_CACHE`)
+  if (/^\/dev(\/|$)/.test(folder))
+    throw new Unmet(`no guest kernel can see the cache folder ${folder}; name another with KUBE_IPVS_CACHE`)
   return folder
 }
 

@@ -16,6 +16,7 @@ const packageOf = {
   nft: 'nftables',
   sysctl: 'procps',
   modprobe: 'kmod',
+  depmod: 'kmod',
   'linux.uml': 'user-mode-linux',
   'qemu-system-x86_64': 'qemu-system-x86',
   'dpkg-deb': 'dpkg',

@@ -16,6 +16,11 @@ export interface HostKernel {
 export interface UserModeKernel {
   readonly kind: 'uml'
   readonly kernel: string
+  /**
+   * `firewall`: the image in this repository, whose modules are ip_set, xtables, nft_compat and
+   * nft_fib, and all others are built in. Absent: of Debian's kernel IPVS is a module too.
+   */
+  readonly modular?: 'firewall'
   /** The folder of the guest's memory file, which is mapped executable. */
   readonly memoryFolder: string
   readonly memoryMiB: number
@@ -60,9 +65,13 @@ const DEBIAN = { kernel: '/usr/bin/linux.uml', modules: '/usr/lib/uml/modules' }
 export function kernelWithModules(choice: KernelChoice): KernelChoice | undefined {
   if (choice.kind === 'qemu') return choice
   if (choice.kind !== 'uml') return undefined
-  if (choice.modules !== undefined) return choice
-  return existsSync(DEBIAN.kernel) && existsSync(DEBIAN.modules) ? { ...choice, ...DEBIAN } : undefined
+  const { modular, ...debian } = choice
+  if (choice.modules !== undefined && modular === undefined) return choice
+  return existsSync(DEBIAN.kernel) && existsSync(DEBIAN.modules) ? { ...debian, ...DEBIAN } : undefined
 }
+
+/** Whether a guest of this kernel can be bare: see `KernelCommand.isBare`. */
+export const canBeBare = (choice: KernelChoice): boolean => choice.kind === 'uml' && choice.modular === 'firewall'
 
 /** The same kernel with at least so much memory, where it is a guest. */
 export function withMemory(choice: KernelChoice, memoryMiB: number): KernelChoice {

@@ -103,7 +103,8 @@ async function debianUserModeLinux() {
 
 /**
  * The same kernel after a test boot.
- * @param {{ kind: 'uml', kernel: string, modules?: string }} chosen @throws {Unmet}
+ * @param {{ kind: 'uml', kernel: string, modules?: string, modular?: 'firewall' }} chosen @throws
+ * {Unmet}
  */
 async function booting(chosen) {
   const ready = await withMemory(chosen)
@@ -112,9 +113,10 @@ async function booting(chosen) {
   return ready
 }
 
-/** @param {{ kind: 'uml', kernel: string, modules?: string }} chosen */
+/** @param {{ kind: 'uml', kernel: string, modules?: string, modular?: 'firewall' }} chosen */
 async function withMemory(chosen) {
-  if (chosen.modules !== undefined) await ensurePackages(['modprobe'])
+  // The guest loads the modules of our own kernel without modprobe.
+  if (chosen.modules !== undefined && chosen.modular === undefined) await ensurePackages(['modprobe'])
   const memory = memoryFolder()
   if ('missing' in memory) throw new Unmet(memory.missing)
   return { ...chosen, memoryFolder: memory.folder, memoryMiB: GUEST_MEMORY_MIB }

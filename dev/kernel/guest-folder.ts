@@ -16,6 +16,10 @@ export interface GuestSettings {
   readonly channels: GuestChannels
   /** Folder to bind at /lib/modules; absent when the kernel needs none. */
   readonly modules?: string
+  /** Whether it loads all modules that the file `modules.load` beside them names; else a few of a stock kernel. */
+  readonly loadsAll?: boolean
+  /** See `KernelCommand.isBare`. */
+  readonly isBare?: boolean
   /** Folders that must show the host's changes at once, where the root is cached. */
   readonly liveFolders: readonly string[]
 }
@@ -48,7 +52,8 @@ function guestEnv(settings: GuestSettings): string {
     `stderr=${stderr}`,
     `control=${control}`,
     `modules=${shellQuote(settings.modules ?? '')}`,
-    `early_modules=${shellQuote(earlyModules.join(' '))}`,
+    `early_modules=${shellQuote(settings.loadsAll === true ? '' : earlyModules.join(' '))}`,
+    `is_bare=${settings.isBare === true ? 'yes' : ''}`,
     `live_folders=(${settings.liveFolders.map(shellQuote).join(' ')})`,
     '',
   ].join('\n')

@@ -5,6 +5,13 @@
 export PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb
 run=$1
 
+stdout= stderr= control=
+modules= early_modules= is_bare=
+. "$run/guest.env"
+if [ -n "$modules" ]; then # before the mounts below, which hide a folder in /run
+  [ -d /lib/modules ] || mkdir -p /lib/modules
+  mount --bind "$modules" /lib/modules
+fi
 mount -t proc proc /proc 2>/dev/null
 mount -t sysfs sys /sys 2>/dev/null
 mount -t devtmpfs dev /dev 2>/dev/null
@@ -17,14 +24,39 @@ mount -t cgroup2 none /sys/fs/cgroup 2>/dev/null
 # reboot(2) with LINUX_REBOOT_CMD_POWER_OFF; Debian's base has no program for it without an init system.
 power_off() { perl -e 'syscall(169, 0xfee1dead, 672274793, 0x4321fedc, 0)'; }
 
-stdout= stderr= control=
-modules=
-. "$run/guest.env"
-if [ -n "$modules" ]; then
-  [ -d /lib/modules ] || mkdir -p /lib/modules
-  mount --bind "$modules" /lib/modules
-  [ -z "$early_modules" ] || modprobe -a $early_modules 2>/dev/null
+# Loads the modules that the list beside them names, each after those that it needs: finit_module(2) from one process, and none of kmod.
+load_all() {
+  cd /lib/modules/*/ 2>/dev/null && [ -s modules.load ] && perl -e 'while (<>) {
+    chomp; open my $file, "<", "$_.ko" or die "$_.ko: $!\n"; syscall(313, fileno $file, my $none = "", 0) == 0 or die "$_: $!\n"
+  }' modules.load && cd / && return
+  echo "guest.sh: the modules of the kernel could not be loaded from $modules"
+  power_off
+}
+
+shopt -s extglob nullglob
+# Removes the programs of iptables, ipset and nftables from this guest's view of the folders of PATH. nft goes to a folder in one of
+# them: tests look with it, and the daemon does not find it. /run would not do: each test file has its own.
+hide_firewall() {
+  local folder names
+  for folder in ${PATH//:/ }; do
+    [ -L "$folder" ] && continue # /sbin is /usr/sbin
+    names=("$folder"/@(iptables|ip6tables|arptables|ebtables|xtables|ipset|nft)!(-xml)) # iptables-xml knows no kernel
+    [ ${#names[@]} -gt 0 ] || continue
+    mkdir -p "/run/hidden$folder"/{files,work}
+    mount -t overlay overlay -o "lowerdir=$folder,upperdir=/run/hidden$folder/files,workdir=/run/hidden$folder/work" "$folder"
+    if [ -e "$folder/nft" ]; then
+      export KUBE_IPVS_OUT_OF_PATH=$folder/out-of-path
+      mkdir "$folder/out-of-path" && mv "$folder/nft" "$folder/out-of-path/"
+    fi
+    rm -f "${names[@]}"
+  done
+}
+
+if [ -z "$modules" ]; then :
+elif [ -n "$early_modules" ]; then modprobe -a $early_modules 2>/dev/null
+else load_all
 fi
+[ -z "$is_bare" ] || hide_firewall
 for name in stdout stderr control; do # a virtio port is found by its name, a serial line is named outright
   port=${!name}
   case $port in virtio:*)

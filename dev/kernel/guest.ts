@@ -15,6 +15,13 @@ export interface KernelCommand {
   /** For the kernel's command line: `ipv6.disable=1`. The host's own kernel takes none. */
   readonly kernelParameters?: readonly string[]
   /**
+   * The guest is as a node with a stock RHEL 10: its kernel has no ip_set, xtables, nft_compat and
+   * nft_fib and cannot load them, and no folder has a program of iptables, ipset or nftables; nft is
+   * in a folder that nobody looks in, which the variable KUBE_IPVS_OUT_OF_PATH names. Only where
+   * `canBeBare`; default false.
+   */
+  readonly isBare?: boolean
+  /**
    * The one processor of this machine that everything runs on; a guest has one processor then.
    * Absent: a guest has two, and they run where this machine's scheduler puts them.
    */

@@ -7,7 +7,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import type { Duplex, Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { CodedError } from '../../src/values/errors.ts'
-import type { KernelChoice } from './choice.ts'
+import { canBeBare, describeKernel, type KernelChoice } from './choice.ts'
 import type { Guest, KernelCommand } from './guest.ts'
 import { commandScript, makeGuestFolder } from './guest-folder.ts'
 import { runOnHost } from './host.ts'
@@ -15,7 +15,9 @@ import { qemuGuest } from './qemu.ts'
 import { userModeGuest } from './user-mode.ts'
 
 /** Exit code of the command; 124 after the time limit, like timeout(1). Rejects when the kernel does not start. */
-export function runInKernel(choice: KernelChoice, run: KernelCommand): Promise<number> {
+export async function runInKernel(choice: KernelChoice, run: KernelCommand): Promise<number> {
+  if (run.isBare === true && !canBeBare(choice))
+    throw new CodedError('KERNEL_START', `no guest of ${describeKernel(choice)} is bare`)
   switch (choice.kind) {
     case 'host':
       return runOnHost(run)

@@ -7,12 +7,18 @@ import { type Guest, guestProcessors, type KernelCommand, onProcessor } from './
 
 export function userModeGuest(
   choice: UserModeKernel,
-  { kernelParameters = [], processor }: Pick<KernelCommand, 'kernelParameters' | 'processor'>,
+  {
+    kernelParameters = [],
+    processor,
+    isBare = false,
+  }: Pick<KernelCommand, 'kernelParameters' | 'processor' | 'isBare'>,
 ): Guest {
   return {
     settings: {
       channels: { stdout: '/dev/ttyS0', stderr: '/dev/ttyS1', control: '/dev/ttyS2' },
-      ...(choice.modules === undefined ? {} : { modules: choice.modules }),
+      ...(choice.modules === undefined || isBare ? {} : { modules: choice.modules }),
+      loadsAll: choice.modular === 'firewall',
+      isBare,
       liveFolders: [], // hostfs reads the host's files each time they are opened
     },
     bootTimeoutMs: 60_000,

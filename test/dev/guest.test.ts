@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict'
 import { execFileSync } from 'node:child_process'
 import { describe, it } from 'node:test'
-import { chosenKernel } from '../../dev/kernel/choice.ts'
+import { canBeBare, chosenKernel, type KernelChoice, kernelWithModules } from '../../dev/kernel/choice.ts'
 import { commandScript } from '../../dev/kernel/guest-folder.ts'
+import { runInKernel } from '../../dev/kernel/run.ts'
 
 describe('commandScript', () => {
   it('keeps every character of arguments, folder and environment', () => {
@@ -30,5 +31,32 @@ describe('chosenKernel', () => {
   })
   it('is what the bootstrap chose', () => {
     assert.deepEqual(chosenKernel({ KUBE_IPVS_CHOSEN_KERNEL: '{"kind":"host"}' }), { kind: 'host' })
+  })
+})
+
+const UML = { kind: 'uml', kernel: '/k/linux', memoryFolder: '/dev/shm', memoryMiB: 2048 } as const
+const IMAGE: KernelChoice = { ...UML, modules: '/k/modules', modular: 'firewall' }
+const DEBIAN: KernelChoice = { ...UML, modules: '/usr/lib/uml/modules' }
+const QEMU: KernelChoice = { kind: 'qemu', kernel: '/k/vmlinuz', modules: '/k/modules', initialRamdisk: '/k/ramdisk' }
+
+describe('a kernel with modules', () => {
+  it('has IPVS as a module where it is a stock kernel, and not where it is the image of this repository', () => {
+    assert.deepEqual(kernelWithModules(DEBIAN), DEBIAN)
+    assert.deepEqual(kernelWithModules(QEMU), QEMU)
+    assert.equal(kernelWithModules({ kind: 'host' }), undefined)
+    for (const choice of [IMAGE, UML]) {
+      const found = kernelWithModules(choice)
+      if (found !== undefined)
+        assert.deepEqual(found, { ...UML, kernel: '/usr/bin/linux.uml', modules: '/usr/lib/uml/modules' })
+    }
+  })
+  it('makes a bare guest only of the image of this repository', async () => {
+    assert.ok(canBeBare(IMAGE))
+    for (const choice of [{ kind: 'host' } as const, UML, DEBIAN, QEMU]) {
+      assert.ok(!canBeBare(choice))
+      const nothing = { command: ['true'], cwd: '/', env: {}, timeoutMs: 1000, stdout: () => {}, stderr: () => {} }
+      const run = { ...nothing, signal: AbortSignal.timeout(1000), isBare: true }
+      await assert.rejects(runInKernel(choice, run), /no guest of .* is bare/)
+    }
   })
 })

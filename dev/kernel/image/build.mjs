@@ -1,73 +1,132 @@
 /**
- * Builds the kernel image beside this file: `node dev/kernel/image/build.mjs`. The source is
- * Debian's linux-source package, whose signature apt verifies; the configuration is `config`. It
- * takes 10 to 30 minutes. The build carries no time, user or host of the machine.
+ * Builds the kernel image beside this file: `node dev/kernel/image/build.mjs [FOLDER]`. The source
+ * is Debian's linux-source package, whose signature apt verifies; the configuration is `config`.
+ * README.md says how long it takes. The build carries no time, user or host of the machine. In a
+ * FOLDER the source and the objects stay, and a second build makes only what has changed.
  */
 import { createHash } from 'node:crypto'
-import { copyFileSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join, resolve } from 'node:path'
 import { brotliCompressSync, constants } from 'node:zlib'
-import { ensurePackages } from '../../packages.mjs'
+import { ensurePackages, findProgram } from '../../packages.mjs'
 import { Unmet, finish, say, tail } from '../../progress.mjs'
 import { openDebianRelease } from '../../debian-archive.mjs'
+import { LOAD_LIST, loadOrder, sumOfModules } from '../modules.mjs'
 
 const RELEASE = 'unstable'
-const BUILD_MS = 3_600_000
+/** A build beside other work may have a small part of the processors. */
+const BUILD_MS = 3 * 3_600_000
 const here = import.meta.dirname
+/** Types of sets that a guest does not load when it boots: modprobe does when one is made. */
+const LOADED_LATER = /^ip_set_(bitmap_ipmac|hash_(ipmac|ipmark|mac|netiface|netnet|netportnet))$/
 
 try {
-  await build()
+  const [named] = process.argv.slice(2)
+  if (named === undefined) await buildInTemporaryFolder()
+  else await build(resolve(named))
 } catch (error) {
   if (!(error instanceof Unmet)) throw error
   say(error.message)
   process.exitCode = 1
 }
 
-async function build() {
-  await ensurePackages(['gcc', 'make', 'flex', 'bison', 'bc', 'xz', 'strip'])
+async function buildInTemporaryFolder() {
   const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-kernel-'))
   try {
-    mkdirSync(join(folder, 'apt'))
-    const archive = await openDebianRelease(RELEASE, join(folder, 'apt'))
-    const version = await archive.version('linux-source')
-    const series = /^\d+\.\d+/.exec(version ?? '')?.[0]
-    if (series === undefined) throw new Unmet(`Debian ${RELEASE} has no linux-source`)
-    say(`Fetching linux-source-${series} ${version} from Debian ${RELEASE} ...`)
-    await archive.unpack([`linux-source-${series}`], join(folder, 'source'))
-    await must('tar', ['-xf', join(folder, `source/usr/src/linux-source-${series}.tar.xz`), '-C', folder])
-    const tree = join(folder, `linux-source-${series}`)
-    copyFileSync(join(here, 'config'), join(tree, '.config'))
-    say('Compiling ...')
-    const jobs = `-j${availableParallelism()}`
-    await must('make', ['-C', tree, 'ARCH=um', 'olddefconfig'])
-    await must('make', ['-C', tree, 'ARCH=um', jobs, 'linux'])
-    await must('strip', [join(tree, 'linux')])
-    keep(tree, version)
+    await build(folder)
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }
 }
 
+/** @param {string} folder */
+async function build(folder) {
+  const beganMs = Date.now()
+  await ensurePackages(['gcc', 'make', 'flex', 'bison', 'bc', 'xz', 'strip', 'depmod'])
+  mkdirSync(join(folder, 'apt'), { recursive: true })
+  const archive = await openDebianRelease(RELEASE, join(folder, 'apt'))
+  const version = await archive.version('linux-source')
+  const series = /^\d+\.\d+/.exec(version ?? '')?.[0]
+  if (series === undefined) throw new Unmet(`Debian ${RELEASE} has no linux-source`)
+  const tree = join(folder, `linux-source-${series}`)
+  if (!existsSync(join(tree, 'Makefile'))) {
+    say(`Fetching linux-source-${series} ${version} from Debian ${RELEASE} ...`)
+    await archive.unpack([`linux-source-${series}`], join(folder, 'source'))
+    await must('tar', ['-xf', join(folder, `source/usr/src/linux-source-${series}.tar.xz`), '-C', folder])
+  }
+  copyFileSync(join(here, 'config'), join(tree, '.config'))
+  say('Compiling ...')
+  const jobs = `-j${availableParallelism()}`
+  await must('make', ['-C', tree, 'ARCH=um', 'olddefconfig'])
+  await must('make', ['-C', tree, 'ARCH=um', jobs, 'linux', 'modules'])
+  const kernel = join(folder, 'linux')
+  await must('strip', ['-o', kernel, join(tree, 'linux')])
+  const modules = await collectModules(tree, join(folder, 'modules'))
+  await keep({ tree, version, kernel, modules })
+  say(`It took ${Math.round((Date.now() - beganMs) / 1000)} s.`)
+}
+
 /**
- * Writes image, configuration and `image.json`, which says what the image is. @param {string} tree
- * @param {string} version
+ * Makes the folder that modprobe expects at /lib/modules, and returns it.
+ * @param {string} tree @param {string} base an own folder for it
  */
-function keep(tree, version) {
-  const kernel = readFileSync(join(tree, 'linux'))
-  const params = { [constants.BROTLI_PARAM_LGWIN]: 24, [constants.BROTLI_PARAM_SIZE_HINT]: kernel.length }
-  writeFileSync(join(here, 'linux.br'), brotliCompressSync(kernel, { params }))
+async function collectModules(tree, base) {
+  const release = (await must('make', ['-s', '-C', tree, 'ARCH=um', '--no-print-directory', 'kernelrelease'])).trim()
+  const folder = join(base, 'lib/modules', release)
+  rmSync(base, { recursive: true, force: true })
+  mkdirSync(folder, { recursive: true })
+  const objects = readFileSync(join(tree, 'modules.order'), 'utf8').trim().split('\n')
+  const files = objects.map((object) => object.replace(/\.o$/, '.ko'))
+  for (const file of files) copyFileSync(join(tree, file), join(folder, basename(file)))
+  await must('strip', ['--strip-debug', ...files.map((file) => join(folder, basename(file)))])
+  writeFileSync(join(folder, 'modules.order'), files.map((file) => `${basename(file)}\n`).join(''))
+  for (const file of ['modules.builtin', 'modules.builtin.modinfo']) copyFileSync(join(tree, file), join(folder, file))
+  await must(findProgram('depmod'), ['-b', base, release])
+  const names = loadOrder(readFileSync(join(folder, 'modules.dep'), 'utf8'))
+  const loaded = names.filter((name) => !LOADED_LATER.test(name))
+  writeFileSync(join(folder, LOAD_LIST), loaded.map((name) => `${name}\n`).join(''))
+  return join(base, 'lib/modules')
+}
+
+/**
+ * Writes image, modules, configuration and `image.json`, which says what they are.
+ * @param {{ tree: string, version: string, kernel: string, modules: string }} made
+ */
+async function keep({ tree, version, kernel, modules }) {
+  const program = readFileSync(kernel)
+  compress(program, 'linux.br')
+  const archive = `${modules}.tar`
+  const sameAlways = ['--sort=name', '--mtime=@0', '--owner=0', '--group=0', '--numeric-owner', '--mode=u=rwX,go=rX']
+  await must('tar', [...sameAlways, '--format=ustar', '-cf', archive, '-C', modules, '.'])
+  compress(readFileSync(archive), 'modules.tar.br')
   copyFileSync(join(tree, '.config'), join(here, 'config'))
   const compiler = /^CONFIG_CC_VERSION_TEXT="(.*)"$/m.exec(readFileSync(join(tree, '.config'), 'utf8'))?.[1]
-  const sha256 = createHash('sha256').update(kernel).digest('hex')
+  const sha256 = createHash('sha256').update(program).digest('hex')
   const facts = {
     source: `Debian linux-source-${/^\d+\.\d+/.exec(version)?.[0]} ${version}`,
     compiler,
-    bytes: kernel.length,
+    bytes: program.length,
     sha256,
+    modules: { bytes: statSync(archive).size, sha256: sumOfModules(modules) },
   }
   writeFileSync(join(here, 'image.json'), `${JSON.stringify(facts, null, 2)}\n`)
-  say(`Built a kernel of ${kernel.length} bytes, SHA-256 ${sha256}.`)
+  say(`Built a kernel of ${facts.bytes} bytes, SHA-256 ${sha256}, and modules of ${facts.modules.bytes} bytes.`)
+}
+
+/** @param {Buffer} content @param {string} name */
+function compress(content, name) {
+  const params = { [constants.BROTLI_PARAM_LGWIN]: 24, [constants.BROTLI_PARAM_SIZE_HINT]: content.length }
+  writeFileSync(join(here, name), brotliCompressSync(content, { params }))
 }
 
 /** @param {string} program @param {string[]} args */
@@ -76,4 +135,5 @@ async function must(program, args) {
   const env = { ...process.env, LC_ALL: 'C', KBUILD_BUILD_TIMESTAMP: '2026-01-01', ...identity }
   const { code, output } = await finish(program, args, { env, timeoutMs: BUILD_MS })
   if (code !== 0) throw new Unmet(`${program} ${args.join(' ')} failed:\n${tail(output, 30)}`)
+  return output
 }
