@@ -16,6 +16,7 @@ import { endWithParent } from './parent.ts'
 import { Unmet } from './progress.mjs'
 import { Stopwatch } from './testing/cpu-time.ts'
 import { batchesOf, formatSlowest, longestFirst, readDurations, recordDurations } from './testing/durations.ts'
+import { hasDirective, runsOf } from './testing/directives.ts'
 import { FULL_RUN_VARIABLE } from './testing/extent.ts'
 import { runOnKernel } from './testing/kernel-run.ts'
 import { limitsFor } from './testing/limits.ts'
@@ -89,7 +90,7 @@ const isKernelTest = (file: string): boolean => file.startsWith('test/kernel/') 
 const durations = { ...readDurations(knownDurationsFile), ...readDurations(durationsFile) }
 const files = longestFirst(
   [
-    ...globSync('test/**/*.test.ts', { cwd: project }),
+    ...globSync('test/**/*.test.ts', { cwd: project }).flatMap((file) => runsOf(file, project)),
     ...(isFull ? [RECORDED_SURFACES, ...recordedCases()] : []),
   ].filter((file) => patterns.length === 0 || patterns.some((pattern) => file.includes(pattern))),
   durations,
@@ -190,10 +191,9 @@ async function runHostFiles(files: readonly string[]): Promise<void> {
   print(`${files.length} files on this machine ${stage.text}`)
 }
 
-/** A file whose first comment says `@alone` has a process of its own. */
+/** It has a process of its own. */
 function isAlone(file: string): boolean {
-  const [comment = ''] = readFileSync(join(project, file), 'utf8').split('*/', 1)
-  return comment.includes('@alone')
+  return hasDirective(file, '@alone', project)
 }
 
 /** Returns the files that were left out. */

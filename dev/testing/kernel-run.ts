@@ -7,9 +7,10 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { deadlineFactor, formatCalibration } from '../kernel/calibrate.ts'
-import { type KernelChoice, kernelWithModules } from '../kernel/choice.ts'
+import { canBeBare, type KernelChoice, kernelWithModules } from '../kernel/choice.ts'
 import { allowedProcessors } from '../kernel/processors.ts'
 import { runInKernel } from '../kernel/run.ts'
+import { isForBareGuest } from './directives.ts'
 import type { KernelStageMessage, KernelStageTask } from './kernel-stage.ts'
 import { limitsFor } from './limits.ts'
 import { isKernelWide } from './recordings.ts'
@@ -52,16 +53,22 @@ export async function runOnKernel(run: KernelRun): Promise<readonly string[]> {
   const withoutIpv6 = files.filter(isWithoutIpv6)
   const withModules = files.filter(needsModules)
   const kernelWide = files.filter(isKernelWide)
-  const others = files.filter((file) => !isWithoutIpv6(file) && !needsModules(file) && !isKernelWide(file))
+  const bare = files.filter((file) => isForBareGuest(file, run.cwd))
+  const special = new Set([...withoutIpv6, ...withModules, ...kernelWide, ...bare])
+  const others = files.filter((file) => !special.has(file))
   if (choice.kind === 'host') for (const file of withoutIpv6) run.ended(notRun(file, 'a kernel without IPv6'))
   const modular = kernelWithModules(choice)
   if (modular === undefined)
     for (const file of withModules) run.ended(notRun(file, 'a guest with IPVS as a module (package user-mode-linux)'))
+  if (!canBeBare(choice))
+    for (const file of bare)
+      run.ended(notRun(file, 'a guest without ip_set and xtables (the kernel in dev/kernel/image)'))
   const guests = choice.kind === 'uml' ? Math.min(2, availableParallelism()) : 1
   const boots: Boot[] = [
     ...Array.from({ length: guests }, () => ({ files: others })),
     ...(choice.kind === 'host' ? [] : [{ files: withoutIpv6, kernelParameters: ['ipv6.disable=1'] }]),
     ...(modular === undefined ? [] : [{ files: withModules, choice: modular, oneAtATime: true }]),
+    ...(canBeBare(choice) ? [{ files: bare, isBare: true }] : []),
     { files: kernelWide, oneAtATime: true, isolated: choice.kind === 'host' },
   ].filter((boot) => boot.files.length > 0)
   const processors = allowedProcessors()
@@ -80,6 +87,8 @@ interface Boot {
   readonly files: readonly string[]
   /** Default: none. */
   readonly kernelParameters?: readonly string[]
+  /** See KernelCommand; default false. */
+  readonly isBare?: boolean
   /** Default: the chosen kernel. */
   readonly choice?: KernelChoice
   /** See KernelStageTask; default false. */
@@ -101,7 +110,7 @@ export interface GuestState {
 /** Boots the kernel once and runs the files that no other guest has claimed. */
 async function runGuest(
   run: KernelRun,
-  { files, kernelParameters = [], choice = run.choice, oneAtATime = false, isolated = true }: Boot,
+  { files, kernelParameters = [], isBare = false, choice = run.choice, oneAtATime = false, isolated = true }: Boot,
   claims: string,
   processor: number | undefined,
 ): Promise<GuestState> {
@@ -139,6 +148,7 @@ async function runGuest(
       cwd,
       env,
       kernelParameters,
+      isBare,
       ...(choice.kind === 'uml' && processor !== undefined
         ? { processor: { number: processor, hasPriority: false } }
         : {}),

@@ -7,7 +7,7 @@
 import { spawnSync } from 'node:child_process'
 import { release } from 'node:os'
 import { IMAGE_VARIABLE } from '../../dev/image/contents.ts'
-import { chosenKernel } from '../../dev/kernel/choice.ts'
+import { canBeBare, chosenKernel } from '../../dev/kernel/choice.ts'
 import { deadline } from '../support/deadline.ts'
 
 export type Need =
@@ -35,6 +35,8 @@ export type Need =
   | `kernel-without:${string}`
   /** a module that is not loaded and can be, `loadable:arp_tables` */
   | `loadable:${string}`
+  /** the kernel in dev/kernel/image, whose ip_set and xtables are modules */
+  | 'firewall-modules'
   /** the root file system of the image, see `dev/test.ts` */
   | 'image'
   /** a program in PATH, `program:gcc` */
@@ -68,6 +70,7 @@ function probe(need: Need): boolean {
   if (need.startsWith('ipset:')) return succeeds(`ipset create probe ${need.slice('ipset:'.length)}`)
   if (need === 'x86-64') return process.arch === 'x64'
   if (need === 'guest') return chosenKernel(process.env)?.kind !== 'host'
+  if (need === 'firewall-modules') return canBeBare(chosenKernel(process.env) ?? { kind: 'host' })
   if (need.startsWith('kernel-without:'))
     return succeeds(`! modprobe -q ${need.slice('kernel-without:'.length)} && ! test -e /proc/net/ip_vs`)
   if (need.startsWith('loadable:'))
