@@ -9,7 +9,7 @@ import { CATALOGUE, definitionOf } from '../../src/ipset/catalogue.ts'
 import { formatSetOperation, parametersOf } from '../../src/ipset/diff.ts'
 import { entryOf, hairpinEntries } from '../../src/ipset/render.ts'
 import type { SetEntry } from '../../src/ipset/types.ts'
-import { WantedEntries } from '../../src/ipset/wanted-entries.ts'
+import { wantedEntries } from '../../src/ipset/wanted-entries.ts'
 import type { FrontendKey } from '../../src/service/frontends.ts'
 import { membershipsOf } from '../../src/service/policy.ts'
 import { recordedCases, type RecordedStep, walkCase } from '../support/recorded-cases.ts'
@@ -33,7 +33,7 @@ function recordedLines(step: RecordedStep): string[] {
 }
 
 class Followed {
-  readonly #wanted = new WantedEntries()
+  readonly #wanted = wantedEntries()
   readonly #entries = new Map<string, SetEntry>()
   #known: readonly FrontendKey[] = []
 

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { CATALOGUE, definitionOf } from '../../src/ipset/catalogue.ts'
 import { entryKey, type SetEntry, setOfKey } from '../../src/ipset/types.ts'
-import { WantedEntries } from '../../src/ipset/wanted-entries.ts'
+import { wantedEntries } from '../../src/ipset/wanted-entries.ts'
 import { someEntry } from './arbitraries.ts'
 
 const entry = (set: string, text: string): SetEntry => ({ set, entry: text })
@@ -11,19 +11,19 @@ const PORT = entry('KUBE-NODE-PORT-TCP', '30080')
 const IP = entry('KUBE-IPVS-IPS', '10.96.0.1')
 const CLUSTER = entry('KUBE-CLUSTER-IP', '10.96.0.1,tcp:80')
 
-describe('WantedEntries', () => {
+describe('Contributions of sets', () => {
   it('keeps an entry until no frontend contributes it any more', () => {
-    const wanted = new WantedEntries()
-    assert.deepEqual(wanted.set('a', [PORT]), [{ key: 'KUBE-NODE-PORT-TCP 30080', entry: PORT }])
+    const wanted = wantedEntries()
+    assert.deepEqual(wanted.set('a', [PORT]), [{ key: 'KUBE-NODE-PORT-TCP 30080', set: PORT.set, entry: PORT }])
     assert.deepEqual(wanted.set('b', [PORT]), [])
     assert.deepEqual(wanted.set('a', []), [])
     assert.equal(wanted.size('KUBE-NODE-PORT-TCP'), 1)
-    assert.deepEqual(wanted.set('b', []), [{ key: 'KUBE-NODE-PORT-TCP 30080', entry: undefined }])
+    assert.deepEqual(wanted.set('b', []), [{ key: 'KUBE-NODE-PORT-TCP 30080', set: PORT.set, entry: undefined }])
     assert.equal(wanted.size('KUBE-NODE-PORT-TCP'), 0)
   })
 
   it('returns removals from the last set to the first, then additions in the given order', () => {
-    const wanted = new WantedEntries()
+    const wanted = wantedEntries()
     wanted.set('a', [CLUSTER, IP])
     const changes = wanted.set('a', [PORT])
     assert.deepEqual(
@@ -37,7 +37,7 @@ describe('WantedEntries', () => {
   })
 
   it('counts a shared list once for all frontends that contribute it', () => {
-    const wanted = new WantedEntries()
+    const wanted = wantedEntries()
     const shared = [CLUSTER, IP]
     assert.equal(wanted.set('a', [PORT], shared).length, 3)
     assert.deepEqual(wanted.set('b', [], shared), [])
@@ -58,7 +58,7 @@ describe('WantedEntries', () => {
     const step = fc.tuple(owners, contribution, fc.nat(2))
     fc.assert(
       fc.property(lists, fc.array(step, { maxLength: 20 }), (shared, steps) => {
-        const wanted = new WantedEntries()
+        const wanted = wantedEntries()
         const contributions = new Map<string, readonly SetEntry[]>()
         const followed = new Set<string>()
         for (const [owner, entries, index] of steps) {

@@ -6,7 +6,7 @@ import { countEntries } from '../../../ipset/audit.ts'
 import type { SetName } from '../../../ipset/catalogue.ts'
 import { entryOf, hairpinEntries } from '../../../ipset/render.ts'
 import { entryKey, type SetEntry, type SetEntryKey, type SetEntryOperation, setOfKey } from '../../../ipset/types.ts'
-import { WantedEntries } from '../../../ipset/wanted-entries.ts'
+import { wantedEntries } from '../../../ipset/wanted-entries.ts'
 import type { AddressFrontend, FrontendKey } from '../../../service/frontends.ts'
 import { membershipsOf } from '../../../service/policy.ts'
 import type { TableIo } from '../../../sync/table.ts'
@@ -24,7 +24,7 @@ export interface FirewallEntriesOptions {
 export class FirewallEntries {
   readonly sync: TableSync<SetEntry, SetEntryOperation>
   readonly #options: FirewallEntriesOptions
-  readonly #wanted = new WantedEntries()
+  readonly #wanted = wantedEntries()
   /** Entries by set that are no longer wanted and not removed yet. */
   readonly #leaving = new Map<SetName, Set<SetEntryKey>>()
 
@@ -40,7 +40,7 @@ export class FirewallEntries {
     const hairpins = frontend && hairpinEntries(frontend, this.#options.nodeName)
     const changed = new Set<SetName>()
     for (const change of this.#wanted.set(key, entries, hairpins)) {
-      const set = setOfKey(change.key)
+      const { set } = change
       if (change.entry === undefined && this.sync.live(change.key) !== undefined) this.#leave(set, change.key)
       else this.#leaving.get(set)?.delete(change.key)
       this.sync.want(change.key, change.entry)
