@@ -7,6 +7,7 @@ import type { Chain } from '../iptables/types.ts'
 import type { BoundAddress } from '../ipvs/address-diff.ts'
 import type { LocalRoute } from '../ipvs/route-diff.ts'
 import type { RealServer, VirtualServer } from '../ipvs/types.ts'
+import type { NftElement } from '../nftables/types.ts'
 import { byKind, list, number, object, oneOf, optional, type Read, type Shape, string, yes } from '../values/shape.ts'
 
 const realServer: Shape<RealServer> = object({
@@ -45,6 +46,13 @@ const localRoute: Shape<LocalRoute> = object({
   paths: list(object({ interfaceIndex: number, source: optional(string), priority: number })),
 })
 const setEntry: Shape<SetEntry> = object({ set: string, entry: string, noMatch: optional(yes) })
+const nftElement: Shape<NftElement> = object({
+  kind: oneOf('element'),
+  family: oneOf('IPv4', 'IPv6'),
+  set: string,
+  value: string,
+  action: optional(object({ kind: oneOf('jump', 'goto'), chain: string })),
+})
 
 /** The tables in which Services have items. */
 const ITEMS = {
@@ -52,6 +60,7 @@ const ITEMS = {
   addresses: boundAddress,
   routes: localRoute,
   'set-entries': setEntry,
+  nftables: nftElement,
   'chains-IPv4': chain,
   'chains-IPv6': chain,
 }

@@ -98,6 +98,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'src/modes/*',
     'src/modes/ipvs/firewall.ts',
     'src/modes/ipvs/kernel.ts',
+    'src/modes/ipvs/nftables-firewall/layout.ts',
     'src/modes/iptables/saved-frontends.ts',
     'src/modes/leftovers/layouts.ts',
     'src/modes/leftovers/other-back-end.ts',
@@ -121,7 +122,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
   // What a running daemon tells about itself: the shapes of its answers, and the commands' client.
   'src/inspect': ['src/config/types.ts', 'src/explain/wanted.ts', 'src/service', 'src/values'],
   // Predicts the path of a packet from what the kernel has; composition reads that.
-  'src/explain': ['src/ipset', 'src/iptables', 'src/ipvs', 'src/service', 'src/values'],
+  'src/explain': ['src/ipset', 'src/iptables', 'src/ipvs', 'src/nftables', 'src/service', 'src/values'],
   // What the kernel has counted of Services, in either mode: for commands, and for the daemon when it is asked.
   'src/traffic': [
     'src/config/types.ts',

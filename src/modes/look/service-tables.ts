@@ -2,6 +2,7 @@
  * The tables in which Services have items, one record for each: how it is read from the kernel, and
  * what `explain` says of its items. A table of a mechanism that the kernel does not have is empty.
  */
+import { askNetfilter } from '../../../native/open.ts'
 import { absenceMeans } from '../../explain/role-words.ts'
 import type { ItemsOfServices, ServiceTable, Wanted } from '../../explain/wanted.ts'
 import { definitionOf } from '../../ipset/catalogue.ts'
@@ -18,9 +19,14 @@ import { AddressTable } from '../../ipvs/addresses.ts'
 import { VIRTUAL_SERVERS } from '../../ipvs/diff.ts'
 import { ROUTES } from '../../ipvs/route-diff.ts'
 import type { VirtualServer, VirtualServerKey } from '../../ipvs/types.ts'
+import { NFT_TABLE } from '../../nftables/kind.ts'
+import { PrivateTables } from '../../nftables/private-table.ts'
+import { NFT_FAMILY, type NftElement, type NftItem, nftKey, type NftOperation, PRIVATE_TABLE } from '../../nftables/types.ts'
 import { type FrontendKey, parseFrontendKey } from '../../service/frontends.ts'
 import { type PlanRow, type RowKind, rowOf } from '../../sync/plan.ts'
+import { CodedError } from '../../values/errors.ts'
 import type { IpFamily } from '../../values/protocol.ts'
+import { type NftSetName, ROLE_OF_SET, SET_NAMES } from '../ipvs/nftables-firewall/layout.ts'
 import type { Look, RulesSeen, VirtualIpsSeen } from './look.ts'
 
 export interface LiveTable<Item> {
@@ -131,6 +137,22 @@ export const SERVICE_TABLES = {
       return entriesAt(items, `${address},${protocol}:${port}`).map(entryKey)
     },
   },
+  nftables: {
+    kind: 'nft-element',
+    label: 'set element',
+    read: async ({ families }, _, signal) => liveTable<NftElement, NftOperation>(ELEMENTS, await readElements(families, signal)),
+    place: ({ family, set }) => `table ${NFT_FAMILY[family]} ${PRIVATE_TABLE}, set ${set}`,
+    where: 'in',
+    means: (_, { set }) => {
+      const role = isSetName(set) ? ROLE_OF_SET[set] : undefined
+      return role === undefined ? '' : absenceMeans(role)
+    },
+    at: (frontend, items) => {
+      const { family, address, port, protocol } = parseFrontendKey(frontend)
+      const value = `${address} . ${protocol} . ${port}`
+      return SET_NAMES.map((set) => nftKey({ kind: 'element', family, set, value })).filter((key) => items.has(key))
+    },
+  },
   'chains-IPv4': chainsOf('IPv4'),
   'chains-IPv6': chainsOf('IPv6'),
 } as const satisfies Records
@@ -162,6 +184,28 @@ export function meansOf<Table extends ServiceTable>(
 
 export function liveTable<Item, Op>(kind: RowKind<Item, Op>, items: ReadonlyMap<string, Item>): LiveTable<Item> {
   return { items, row: (key, wanted) => rowOf(kind, key, wanted, items.get(key)) }
+}
+
+/** Of the private tables only elements are rows of Services. */
+const ELEMENTS: RowKind<NftElement, NftOperation> = NFT_TABLE
+
+const isSetName = (name: string): name is NftSetName => Object.hasOwn(ROLE_OF_SET, name)
+
+/** The elements of the private tables; none where the kernel has no nf_tables. */
+async function readElements(
+  families: readonly IpFamily[],
+  signal: AbortSignal,
+): Promise<ReadonlyMap<string, NftElement>> {
+  const found = new Map<string, NftElement>()
+  const visit = (item: NftItem): void => {
+    if (item.kind === 'element') found.set(nftKey(item), item)
+  }
+  try {
+    await askNetfilter(undefined, (netlink) => new PrivateTables(netlink, { families }).visit(visit, { signal }))
+  } catch (error) {
+    if (!(error instanceof CodedError && error.code === 'nftables-missing')) throw error
+  }
+  return found
 }
 
 /** All chains of a family, also those of others. */

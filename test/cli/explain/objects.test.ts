@@ -73,6 +73,7 @@ function live(there: There = {}): Live {
       ),
       'chains-IPv4': chainsIn('IPv4', rules === undefined ? undefined : parseSave(rules)),
       'chains-IPv6': undefined,
+      nftables: undefined,
     },
     uses: server === undefined ? new Map() : new Map([[KEY, use]]),
     hasIpvs,

@@ -96,6 +96,7 @@ const LIVE: Live = {
     'set-entries': undefined,
     'chains-IPv4': undefined,
     'chains-IPv6': undefined,
+    nftables: undefined,
   },
   uses: new Map(),
   hasIpvs: true,

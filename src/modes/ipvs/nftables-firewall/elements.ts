@@ -1,0 +1,82 @@
+/**
+ * The elements of one frontend in the sets of the private table, from its memberships. A frontend
+ * is in one of the sets that decide about masquerading: the one that serves all its roles.
+ */
+import { type NftElement, nftKey } from '../../../nftables/types.ts'
+import type { AddressFrontend } from '../../../service/frontends.ts'
+import { hairpinsOf, type Membership, membershipsOf, type Role } from '../../../service/policy.ts'
+import { Contributions } from '../../../sync/contributions.ts'
+import { type NftSetName, SET_NAMES } from './layout.ts'
+
+/** Which elements belong in the sets; nothing is wanted yet. */
+export function wantedElements(): Contributions<NftElement> {
+  return new Contributions<NftElement>({
+    key: nftKey,
+    equal: (a, b) => a.set === b.set && a.value === b.value && a.family === b.family,
+    set: (element) => element.set,
+    rank: (set) => SET_NAMES.findIndex((name) => name === set),
+  })
+}
+
+/**
+ * The elements of one frontend in plain sets, without `hairpinElements`, in the order in which they
+ * may be added.
+ */
+export function elementsOf(frontend: AddressFrontend): readonly NftElement[] {
+  const memberships = membershipsOf(frontend)
+  const roles = new Set(memberships.map(({ role }) => role))
+  const { address, servicePort, firewall } = frontend
+  const { family } = servicePort
+  const value = placeOf(frontend)
+  const found: NftElement[] = []
+  const put = (set: NftSetName, text: string): void => void found.push({ kind: 'element', family, set, value: text })
+  if (firewall?.allowsNode === false) put('closed-to-node', value)
+  const masquerading = masqueradingSet(roles)
+  if (masquerading !== undefined) put(masquerading, value)
+  for (const membership of memberships) {
+    if (membership.role === 'health-check') put('health-check-ports', `tcp . ${membership.port ?? 0}`)
+    if (membership.role === 'virtual-ip') put('virtual-ips', address)
+  }
+  return found
+}
+
+/**
+ * A load-balancer or external address masquerades more than a cluster IP, and a cluster IP more than
+ * policy Local; a node port masquerades as the former, but is no address of its own.
+ */
+function masqueradingSet(roles: ReadonlySet<Role>): NftSetName | undefined {
+  const isExternal = roles.has('load-balancer') || roles.has('external-ip') || roles.has('external-ip-local')
+  const isLocal = roles.has('load-balancer-local') || roles.has('external-ip-local')
+  const isNodePort = roles.has('node-port') && !roles.has('node-port-local')
+  if (isExternal && !isLocal) return 'external-ips'
+  if (roles.has('cluster-ip')) return isNodePort ? 'external-ips' : 'cluster-ips'
+  if (isExternal) return isNodePort ? 'external-ips' : 'external-ips-local'
+  return isNodePort ? 'node-ports' : undefined
+}
+
+/** Address, protocol and port of a frontend, as sets hold them. */
+export function placeOf({ address, port, servicePort }: AddressFrontend): string {
+  return `${address} . ${servicePort.protocol} . ${port}`
+}
+
+const HAIRPINS = new WeakMap<AddressFrontend['servicePort']['candidates'], Map<string, readonly NftElement[]>>()
+const NONE: readonly NftElement[] = []
+/** Of so few candidates it is not kept that none has an element: most Services have few, and none on this node. */
+const FEW_CANDIDATES = 64
+
+/** The hairpin elements of a frontend: one list for all frontends with the same candidates. */
+export function hairpinElements(frontend: AddressFrontend, nodeName: string): readonly NftElement[] {
+  const { candidates, protocol } = frontend.servicePort
+  const key = `${protocol} ${nodeName}`
+  const known = HAIRPINS.get(candidates)
+  const elements = known?.get(key) ?? hairpinsOf(frontend, nodeName).map(hairpinElement)
+  if (elements.length === 0 && candidates.length <= FEW_CANDIDATES) return NONE
+  if (known === undefined) HAIRPINS.set(candidates, new Map([[key, elements]]))
+  else known.set(key, elements)
+  return elements
+}
+
+function hairpinElement({ family, address, protocol, port, second }: Membership): NftElement {
+  const value = `${address ?? ''} . ${protocol ?? 'tcp'} . ${port ?? 0} . ${second ?? ''}`
+  return { kind: 'element', family, set: 'hairpins', value }
+}

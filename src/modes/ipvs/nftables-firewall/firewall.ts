@@ -1,0 +1,256 @@
+/**
+ * The firewall of one private table of nf_tables for each family: no process, no ipset, no xtables.
+ * Sets say which traffic, a few chains that are always there what happens to it. One pass writes
+ * all of it, before the virtual servers.
+ */
+import { NFT_FAMILY, type NftItem, type NftOperation, nftKey } from '../../../nftables/types.ts'
+import type { Wanted } from '../../../explain/wanted.ts'
+import type { CountedConnection, SetSize } from '../../../metrics/sources.ts'
+import type { AddressFrontend, FrontendKey } from '../../../service/frontends.ts'
+import { type Reconciled, reconciled } from '../../../sync/reconciled.ts'
+import type { Stage } from '../../../sync/reconciler.ts'
+import type { TableIo } from '../../../sync/table.ts'
+import { TableSync } from '../../../sync/table-sync.ts'
+import type { IpFamily } from '../../../values/protocol.ts'
+import type { ModeWatch, PendingPart } from '../../mode.ts'
+import { tableOfServices } from '../../table-health.ts'
+import type {
+  AuditTools,
+  Firewall,
+  FirewallAudit,
+  FirewallCheck,
+  FirewallNode,
+  FirewallOptions,
+  FirewallSources,
+} from '../firewall.ts'
+import { Admission, TABLE_WAIT_MS } from './admission.ts'
+import { elementsOf, hairpinElements, wantedElements } from './elements.ts'
+import { FailedServices } from './failed-services.ts'
+import { HandOver } from './hand-over.ts'
+import { RANGES } from './layout.ts'
+import { PlacedLayout } from './placed-layout.ts'
+import { RangeChains } from './range-chains.ts'
+import { TableDoubts } from './table-doubts.ts'
+import type { LayoutSettings } from './wanted-layout.ts'
+
+/** The kernel as this firewall uses it. */
+export interface NftKernel {
+  readonly families: readonly IpFamily[]
+  /** Whether the kernel lets a table belong to this process. */
+  readonly mayOwn: boolean
+  readonly table: TableIo<NftItem, NftOperation>
+  /** Reads announcements until closed. */
+  watch(listener: TableListener): { close(): void }
+  /** Compares what the kernel has with the mirror; a round over everything. */
+  audit(options: AuditTools & { readonly mirror: TableSync<NftItem, NftOperation>; readonly signal: AbortSignal }): Promise<void>
+  connections(): readonly CountedConnection[]
+  close(): void
+}
+
+export interface TableListener {
+  /** The socket of this port id, which is not ours, changed a table of ours, or (`isLost`) removed it. */
+  readonly onChanged: (family: IpFamily, isLost: boolean, portId: number) => void
+  /** Announcements may have been lost. */
+  readonly onLost: () => void
+  readonly onError: (error: unknown) => void
+}
+
+export interface NftablesFirewallOptions extends Omit<FirewallOptions, 'settings' | 'serves'> {
+  readonly settings: LayoutSettings
+  readonly kernel: NftKernel
+}
+
+export class NftablesFirewall implements Firewall {
+  readonly parts: readonly PendingPart[] = []
+  readonly #options: NftablesFirewallOptions
+  readonly #sync: TableSync<NftItem, NftOperation>
+  readonly #layout: PlacedLayout
+  readonly #elements = wantedElements()
+  readonly #ranges = new RangeChains()
+  readonly #admission: Admission
+  readonly #failed: FailedServices
+  readonly #doubts: TableDoubts
+  readonly #hand: HandOver
+
+  constructor(options: NftablesFirewallOptions) {
+    this.#options = options
+    const { kernel, settings, problems, log, now, listener } = options
+    const { families } = kernel
+    this.#sync = new TableSync(kernel.table, {
+      onExamined: (key) => this.#examined(key),
+      mayAdd: (key, item) => this.#layout.mayAdd(key, item),
+    })
+    this.#layout = new PlacedLayout({ sync: this.#sync, settings, families, mayOwn: kernel.mayOwn })
+    this.#admission = new Admission({
+      now,
+      isThere: (family) => this.#layout.isThere(family),
+      areRangesThere: (key) => this.#areRangesThere(key),
+      onOverdue: (ipFamily) => {
+        const waited = `${TABLE_WAIT_MS / 1000}s`
+        log.warn('Rules are still missing; adding virtual servers without them', { ipFamily, waited })
+      },
+    })
+    this.#failed = new FailedServices(this.#sync, problems)
+    this.#doubts = new TableDoubts({
+      sync: this.#sync,
+      keysOf: (family) => this.#layout.keys(family),
+      now,
+      onDoubt: () => listener.postponedReady(),
+    })
+    this.#hand = new HandOver({
+      table: kernel.table,
+      onFree: () => {
+        this.#sync.forget()
+        listener.postponedReady()
+      },
+    })
+  }
+
+  begin(): FirewallCheck {
+    return {}
+  }
+
+  /** Nothing of this is optional: a kernel that lacks some of it is refused when it is opened. */
+  lacks(): void {}
+
+  frontend(key: FrontendKey, frontend: AddressFrontend | undefined): void {
+    const isServed = frontend !== undefined && this.#options.kernel.families.includes(frontend.servicePort.family)
+    const served = isServed ? frontend : undefined
+    // Of a Service that is removed the elements are removed first, in the reverse order.
+    for (const { key: itemKey, item } of this.#ranges.set(key, served)) this.#sync.want(itemKey, item)
+    const elements = served === undefined ? [] : elementsOf(served)
+    const hairpins = served && hairpinElements(served, this.#options.nodeName)
+    for (const change of this.#elements.set(key, elements, hairpins)) this.#sync.want(change.key, change.entry)
+  }
+
+  node({ podCidrs }: Partial<FirewallNode>): void {
+    if (podCidrs !== undefined) this.#layout.podCidrs(podCidrs)
+  }
+
+  stages(onMayAdd: () => void): readonly Stage[] {
+    return [
+      () => {
+        this.#layout.passBegins()
+        this.#hand.await(this.#layout.taken)
+      },
+      reconciled(this.#sync),
+      () => {
+        this.#layout.tried()
+        this.#doubts.written()
+        this.#failed.report()
+        if (this.#admission.takeChanged()) onMayAdd()
+      },
+    ]
+  }
+
+  mayAdd(key: FrontendKey, family: IpFamily): boolean {
+    return this.#admission.mayAdd(key, family)
+  }
+
+  passed(servesAll: boolean): void {
+    if (servesAll) this.#layout.takeAll()
+  }
+
+  nextDueMs(): number | undefined {
+    return this.#admission.nextDueMs()
+  }
+
+  /** The tables are ours alone, so a pass that may remove knows what to remove. */
+  allowRemovals(): void {}
+
+  plan(): readonly Reconciled[] {
+    this.#layout.renderForPlan()
+    return [reconciled(this.#sync)]
+  }
+
+  *wanted(neededBy: FrontendKey): Generator<Wanted, void, void> {
+    for (const item of this.#elements.of(neededBy)) yield { table: 'nftables', key: nftKey(item), neededBy, item }
+    const ranges = this.#ranges.of(neededBy)
+    if (ranges !== undefined) yield { table: 'nftables', key: ranges.elementKey, neededBy, item: ranges.element }
+  }
+
+  get sources(): FirewallSources {
+    const { kernel } = this.#options
+    const { families } = kernel
+    const services = tableOfServices(this.#sync, families)
+    const health = () => [
+      ...services.health(),
+      ...families.map((family) => ({
+        what: `table ${family}`,
+        families: [family],
+        wrong: this.#layout.isFailing(family),
+      })),
+    ]
+    return {
+      tables: [{ counted: this.#sync, health }],
+      connections: () => kernel.connections(),
+      sizes: () => this.#sizes(),
+    }
+  }
+
+  watch(onForeignWrite: ModeWatch['onForeignWrite']): { close(): void } {
+    const { kernel, log } = this.#options
+    const watched = kernel.watch({
+      onChanged: (family, isLost, portId) => {
+        onForeignWrite(portId)
+        this.#doubts.changed(family, isLost)
+      },
+      onLost: () => this.#doubts.missed(),
+      onError: (error) => log.warn('Lost announcements of changed rules; reading all rules again', { error }),
+    })
+    return {
+      close: () => {
+        watched.close()
+        this.#doubts.close()
+      },
+    }
+  }
+
+  /** Announcements may be lost. */
+  audits(tools: AuditTools): readonly FirewallAudit[] {
+    const { kernel } = this.#options
+    return [{ name: 'nftables', round: (signal) => kernel.audit({ ...tools, mirror: this.#sync, signal }) }]
+  }
+
+  async close(): Promise<void> {
+    this.#doubts.close()
+    this.#hand.close()
+    this.#options.kernel.close()
+  }
+
+  #areRangesThere(key: FrontendKey): boolean | undefined {
+    const ranges = this.#ranges.of(key)
+    return ranges && this.#isThere(ranges.chain.key) && this.#isThere(ranges.elementKey)
+  }
+
+  /** Whether the kernel has what is wanted at the key. */
+  #isThere(key: string): boolean {
+    const live = this.#sync.live(key)
+    return live !== undefined && live === this.#sync.desired(key)
+  }
+
+  #examined(key: string): void {
+    if (this.#layout.examined(key) || isOfRanges(key)) this.#admission.changed()
+  }
+
+  /** No set of nf_tables has a limit of ours. */
+  #sizes(): readonly SetSize[] {
+    const sizes = new Map<string, number>()
+    this.#sync.forEachLive((item) => {
+      if (item.kind !== 'element') return
+      const name = `${NFT_FAMILY[item.family]} ${item.set}`
+      sizes.set(name, (sizes.get(name) ?? 0) + 1)
+    })
+    return Array.from(sizes, ([name, entries]) => ({ name, entries, maxEntries: MAX_ELEMENTS }))
+  }
+}
+
+/** The kernel counts the elements of a set in 32 bits. */
+const MAX_ELEMENTS = 2 ** 32 - 1
+
+const OF_RANGES = new RegExp(`^ip6? (?:chain ${RANGES}|element source-ranges )`)
+
+/** Whether the key is of the source ranges of a Service. */
+function isOfRanges(key: string): boolean {
+  return OF_RANGES.test(key)
+}

@@ -1,0 +1,168 @@
+/**
+ * The layout in the kernel: when elements, chains of Services and virtual servers may follow it,
+ * what a start and a loss leave out of it at first, and to which process the tables belong. While
+ * a table belongs to another process of ours, that one writes, and this one waits.
+ */
+import { type NftItem, type NftOperation, nftKey, type PrivateTable } from '../../../nftables/types.ts'
+import type { TableSync } from '../../../sync/table-sync.ts'
+import type { IpFamily } from '../../../values/protocol.ts'
+import { CHAINS } from './layout.ts'
+import { type LayoutPhase, type LayoutSettings, WantedLayout } from './wanted-layout.ts'
+
+export interface PlacedLayoutOptions {
+  readonly sync: TableSync<NftItem, NftOperation>
+  readonly settings: LayoutSettings
+  readonly families: readonly IpFamily[]
+  /** Whether the kernel lets a table belong to this process. */
+  readonly mayOwn: boolean
+}
+
+/** How much of the layout of a family the kernel has. */
+interface Place {
+  /** The table, as wanted. */
+  readonly hasTable: boolean
+  /** Also the sets. */
+  readonly hasSets: boolean
+  /** Everything. */
+  readonly isWhole: boolean
+}
+
+const NOTHING: Place = { hasTable: false, hasSets: false, isWhole: false }
+
+export class PlacedLayout {
+  readonly #sync: PlacedLayoutOptions['sync']
+  readonly #options: PlacedLayoutOptions
+  readonly #wanted: WantedLayout
+  readonly #familyOf = new Map<string, IpFamily>()
+  readonly #places = new Map<IpFamily, Place>()
+  /** Families whose chains were compared with those of an earlier process. */
+  readonly #known = new Set<IpFamily>()
+  readonly #taken = new Set<IpFamily>()
+
+  constructor(options: PlacedLayoutOptions) {
+    const { sync, settings, families } = options
+    this.#options = options
+    this.#sync = sync
+    this.#wanted = new WantedLayout(settings, families)
+  }
+
+  /** The Node's podCIDRs, for detectLocalMode NodeCIDR. */
+  podCidrs(podCidrs: readonly string[]): void {
+    this.#wanted.podCidrs(podCidrs)
+  }
+
+  /** Virtual servers serve everything: no other mode needs a turn. */
+  takeAll(): void {
+    for (const family of this.#options.families) this.#wanted.setPhase(family, { takesAll: true })
+    this.#render()
+  }
+
+  /** Everything as it is after a start, and whoever owns the tables. */
+  renderForPlan(): void {
+    for (const family of this.#options.families) this.#wanted.setPhase(family, { takesAll: true, refuses: true })
+    this.#render()
+  }
+
+  /** The tables were read. Called before anything is written. */
+  passBegins(): void {
+    if (!this.#sync.isKnown) return
+    for (const family of this.#options.families) {
+      const table = this.#tableOf(family)
+      if (table?.isTaken === true) this.#taken.add(family)
+      else this.#taken.delete(family)
+      if (table === undefined) this.#wanted.setPhase(family, { refuses: false })
+      else if (!this.#known.has(family)) this.#accept(family)
+      this.#known.add(family)
+      this.#wanted.setOwned(family, this.#options.mayOwn && !this.#taken.has(family))
+    }
+    this.#render()
+  }
+
+  /** All elements that were due have been tried once: what is in no set may be refused. */
+  tried(): void {
+    for (const [family, { hasSets }] of this.#places) if (hasSets) this.#wanted.setPhase(family, { refuses: true })
+    this.#render()
+  }
+
+  /** Families whose table belongs to another process. */
+  get taken(): ReadonlySet<IpFamily> {
+    return this.#taken
+  }
+
+  /** Whether an item may be added now. */
+  mayAdd(key: string, item: NftItem): boolean {
+    const { family } = item
+    if (item.kind === 'table') return true
+    if (this.#taken.has(family)) return false
+    const { hasTable, hasSets } = this.#places.get(family) ?? NOTHING
+    if (item.kind === 'element') return hasSets
+    // What needs a new table is written together with it.
+    return hasTable || (this.#familyOf.has(key) && this.#tableOf(family) === undefined)
+  }
+
+  /** An item was written or examined. Returns whether virtual servers may be added that had to wait. */
+  examined(key: string): boolean {
+    const family = this.#familyOf.get(key)
+    if (family === undefined) return false
+    const before = this.#places.get(family) ?? NOTHING
+    const now = this.#look(family)
+    if ((now.hasTable && !before.hasTable) || (now.hasSets && !before.hasSets)) this.#sync.release()
+    return now.isWhole && !before.isWhole
+  }
+
+  /** Whether the kernel has the whole layout of a family. */
+  isThere(family: IpFamily): boolean {
+    return this.#places.get(family)?.isWhole === true
+  }
+
+  /** Whether something that all Services need could not be written. */
+  isFailing(family: IpFamily): boolean {
+    for (const [key] of this.#sync.failing()) if (this.#familyOf.get(key) === family) return true
+    return false
+  }
+
+  /** The keys of the layout of a family. */
+  keys(family: IpFamily): readonly string[] {
+    return this.#wanted.keys(family)
+  }
+
+  #render(): void {
+    const changed = new Set<IpFamily>()
+    for (const { family, key, item } of this.#wanted.changes((one) => !this.#taken.has(one))) {
+      this.#familyOf.set(key, family)
+      this.#sync.want(key, item)
+      changed.add(family)
+    }
+    for (const family of changed) this.#look(family)
+  }
+
+  #tableOf(family: IpFamily): PrivateTable | undefined {
+    const table = this.#sync.live(nftKey({ kind: 'table', family, isOwned: false }))
+    return table?.kind === 'table' ? table : undefined
+  }
+
+  /** A process before this one has written chains that do more already. */
+  #accept(family: IpFamily): void {
+    const phase: LayoutPhase = { takesAll: true, refuses: true }
+    const has = (name: string): boolean => {
+      const wanted = this.#wanted.inPhase(family, phase, name)
+      const live = wanted && this.#sync.live(nftKey(wanted))
+      return wanted !== undefined && live !== undefined && this.#sync.kind.equal(wanted, live)
+    }
+    this.#wanted.setPhase(family, { takesAll: has(CHAINS.keep), refuses: has(CHAINS.input) })
+  }
+
+  #look(family: IpFamily): Place {
+    let [hasTable, hasSets, isWhole] = [true, true, true]
+    for (const key of this.#wanted.keys(family)) {
+      const wanted = this.#sync.desired(key)
+      if (wanted !== undefined && wanted === this.#sync.live(key)) continue
+      isWhole = false
+      if (wanted?.kind !== 'chain') hasSets = false
+      if (wanted?.kind === 'table') hasTable = false
+    }
+    const place = this.#wanted.keys(family).length === 0 ? NOTHING : { hasTable, hasSets, isWhole }
+    this.#places.set(family, place)
+    return place
+  }
+}

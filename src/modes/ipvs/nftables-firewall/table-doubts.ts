@@ -1,0 +1,103 @@
+/**
+ * When the private tables are read again after announcements. A lost table is repaired at once,
+ * however often it is lost, but the repairs take half of the time at most. The first losses count
+ * as repairs, so that a rival is reported.
+ */
+import type { TableSync } from '../../../sync/table-sync.ts'
+import type { Clock } from '../../../values/clock.ts'
+import type { IpFamily } from '../../../values/protocol.ts'
+
+/** Shortest time from the end of a repair to the next reading. */
+const PAUSE_MS = 5
+/** So many losses count as repairs, until there was none for QUIET_MS: a further one would have to wait (`Repairs`). */
+const COUNTED = 3
+/** A little longer than repairs are remembered. */
+const QUIET_MS = 61_000
+
+export interface TableDoubtsOptions {
+  readonly sync: Pick<TableSync<unknown, unknown>, 'doubt' | 'forget' | 'takeRetries'>
+  /** The keys of what is always in the table of a family. */
+  readonly keysOf: (family: IpFamily) => readonly string[]
+  readonly now: Clock
+  /** A pass should read the tables. */
+  readonly onDoubt: () => void
+}
+
+export class TableDoubts {
+  readonly #options: TableDoubtsOptions
+  readonly #lost = new Set<IpFamily>()
+  #isChanged = false
+  #isMissed = false
+  #counted = 0
+  #countedMs = 0
+  /** When the tables were doubted whose repair has not ended. */
+  #doubtedMs: number | undefined
+  #readsAtMs = 0
+  #timer: NodeJS.Timeout | undefined
+  #isClosed = false
+
+  constructor(options: TableDoubtsOptions) {
+    this.#options = options
+  }
+
+  /** Another program changed the table of a family, or removed it. */
+  changed(family: IpFamily, isLost: boolean): void {
+    if (isLost) this.#lost.add(family)
+    else this.#isChanged = true
+    this.#schedule()
+  }
+
+  /** Announcements may have been lost. */
+  missed(): void {
+    this.#isMissed = true
+    this.#schedule()
+  }
+
+  /** Everything was written that was due. */
+  written(): void {
+    if (this.#doubtedMs === undefined) return
+    const nowMs = this.#options.now()
+    this.#readsAtMs = nowMs + Math.max(PAUSE_MS, nowMs - this.#doubtedMs)
+    this.#doubtedMs = undefined
+    if (this.#lost.size > 0 || this.#isChanged || this.#isMissed) this.#schedule()
+  }
+
+  close(): void {
+    this.#isClosed = true
+    clearTimeout(this.#timer)
+  }
+
+  #schedule(): void {
+    if (this.#isClosed || this.#doubtedMs !== undefined || this.#timer !== undefined) return
+    const waitMs = this.#readsAtMs - this.#options.now()
+    if (waitMs <= 0) this.#doubt()
+    else
+      this.#timer = setTimeout(() => {
+        this.#timer = undefined
+        this.#doubt()
+      }, waitMs)
+  }
+
+  #doubt(): void {
+    const { sync, keysOf, now, onDoubt } = this.#options
+    const nowMs = now()
+    if (this.#isChanged) sync.doubt('all')
+    if (this.#lost.size > 0 && this.#isCounted(nowMs)) for (const family of this.#lost) sync.doubt(keysOf(family))
+    // What failed because the table was gone need not wait.
+    if (this.#lost.size > 0) sync.takeRetries(Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY)
+    sync.forget()
+    this.#lost.clear()
+    this.#isChanged = false
+    this.#isMissed = false
+    this.#doubtedMs = nowMs
+    onDoubt()
+  }
+
+  #isCounted(nowMs: number): boolean {
+    if (nowMs - this.#countedMs > QUIET_MS) this.#counted = 0
+    if (this.#counted >= COUNTED) return false
+    this.#counted++
+    this.#countedMs = nowMs
+    return true
+  }
+}
