@@ -79,6 +79,7 @@ export class NftablesFirewall implements Firewall {
     this.#sync = new TableSync(kernel.table, {
       onExamined: (key) => this.#examined(key),
       mayAdd: (key, item) => this.#layout.mayAdd(key, item),
+      mayRemove: (key) => this.#layout.mayRemove(key),
     })
     this.#layout = new PlacedLayout({ sync: this.#sync, settings, families, mayOwn: kernel.mayOwn })
     this.#admission = new Admission({

@@ -2,7 +2,7 @@
  * Waits until a table does not belong to another process of ours any more: the kernel announces
  * nothing when a socket that owns a table is closed, so the table alone is read again and again.
  */
-import { type NftItem, type NftOperation, nftKey } from '../../../nftables/types.ts'
+import { NFT_FAMILY, type NftItem, type NftOperation } from '../../../nftables/types.ts'
 import type { TableIo } from '../../../sync/table.ts'
 import type { IpFamily } from '../../../values/protocol.ts'
 
@@ -27,7 +27,7 @@ export class HandOver {
 
   /** Awaits the tables of these families, and no others. */
   await(families: ReadonlySet<IpFamily>): void {
-    this.#awaited = Array.from(families, (family) => nftKey({ kind: 'table', family, isOwned: false }))
+    this.#awaited = Array.from(families, (family) => NFT_FAMILY[family])
     this.#schedule()
   }
 

@@ -3,7 +3,7 @@
  * what a start and a loss leave out of it at first, and to which process the tables belong. While
  * a table belongs to another process of ours, that one writes, and this one waits.
  */
-import { type NftItem, type NftOperation, nftKey, type PrivateTable } from '../../../nftables/types.ts'
+import { NFT_FAMILY, type NftItem, type NftOperation, nftKey, type PrivateTable } from '../../../nftables/types.ts'
 import type { TableSync } from '../../../sync/table-sync.ts'
 import type { IpFamily } from '../../../values/protocol.ts'
 import { CHAINS } from './layout.ts'
@@ -16,6 +16,9 @@ export interface PlacedLayoutOptions {
   /** Whether the kernel lets a table belong to this process. */
   readonly mayOwn: boolean
 }
+
+/** Chains that do more in a later phase: no virtual server has to wait for that. */
+const PHASED: ReadonlySet<string> = new Set([CHAINS.keep, CHAINS.input])
 
 /** How much of the layout of a family the kernel has. */
 interface Place {
@@ -100,6 +103,15 @@ export class PlacedLayout {
     return hasTable || (this.#familyOf.has(key) && this.#tableOf(family) === undefined)
   }
 
+  /** Whether an item that nothing wants may be removed now. */
+  mayRemove(key: string): boolean {
+    for (const family of this.#taken) {
+      const table = tableKey(family)
+      if (key === table || key.startsWith(`${table} `)) return false
+    }
+    return true
+  }
+
   /** An item was written or examined. Returns whether virtual servers may be added that had to wait. */
   examined(key: string): boolean {
     const family = this.#familyOf.get(key)
@@ -137,7 +149,7 @@ export class PlacedLayout {
   }
 
   #tableOf(family: IpFamily): PrivateTable | undefined {
-    const table = this.#sync.live(nftKey({ kind: 'table', family, isOwned: false }))
+    const table = this.#sync.live(tableKey(family))
     return table?.kind === 'table' ? table : undefined
   }
 
@@ -156,7 +168,8 @@ export class PlacedLayout {
     let [hasTable, hasSets, isWhole] = [true, true, true]
     for (const key of this.#wanted.keys(family)) {
       const wanted = this.#sync.desired(key)
-      if (wanted !== undefined && wanted === this.#sync.live(key)) continue
+      const live = this.#sync.live(key)
+      if (live !== undefined && (wanted === live || (wanted?.kind === 'chain' && PHASED.has(wanted.name)))) continue
       isWhole = false
       if (wanted?.kind !== 'chain') hasSets = false
       if (wanted?.kind === 'table') hasTable = false
@@ -166,3 +179,5 @@ export class PlacedLayout {
     return place
   }
 }
+
+const tableKey = (family: IpFamily): string => NFT_FAMILY[family]
