@@ -62,7 +62,7 @@ export const ROLE_OF_SET: Readonly<Record<NftSetName, Role>> = {
 /** Chains that Services share. The names of those of one Service begin with RANGES. */
 export const CHAINS = {
   keep: 'keep-destination',
-  masquerade: 'masquerade',
+  masquerade: 'mark-for-masquerade',
   clusterIp: 'cluster-ip',
   services: 'services',
   refuse: 'refuse-unknown-ports',

@@ -82,7 +82,7 @@ describe('the layout', () => {
 
   it('masquerades traffic to cluster IPs as the detector says', () => {
     const { clusterIp } = CHAINS
-    const all = 'goto masquerade'
+    const all = 'goto mark-for-masquerade'
     const none = 'goto keep-destination'
     const rows: readonly (readonly [Partial<LayoutInput>, readonly string[]])[] = [
       [{}, [`10.244.0.0/16 ${none}`, all]],
