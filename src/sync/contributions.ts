@@ -49,11 +49,7 @@ export class Contributions<Entry> {
    * @param shared a list that other frontends contribute too: its entries count once for all of
    * them, and they precede the others
    */
-  set(
-    key: FrontendKey,
-    entries: readonly Entry[],
-    shared: readonly Entry[] = NOTHING,
-  ): readonly EntryChange<Entry>[] {
+  set(key: FrontendKey, entries: readonly Entry[], shared: readonly Entry[] = NOTHING): readonly EntryChange<Entry>[] {
     const before = this.#own.get(key) ?? NOTHING
     const sharedBefore = this.#shared.get(key) ?? NOTHING
     const isSharedAlike = sharedBefore === shared || sharedBefore.length + shared.length === 0

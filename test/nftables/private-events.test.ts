@@ -45,8 +45,7 @@ describe('privateTableEvents', () => {
     const reader = privateTableEvents(
       transport,
       (portId) => portId === 4711,
-      (event) =>
-        events.push(event.kind === 'changed' ? `${event.family} ${event.isLost} ${event.portId}` : event.kind),
+      (event) => events.push(event.kind === 'changed' ? `${event.family} ${event.isLost} ${event.portId}` : event.kind),
     )
     reader.start()
     return { transport, events }

@@ -31,8 +31,7 @@ export function elementsOf(frontend: AddressFrontend): readonly NftElement[] {
   const found: NftElement[] = []
   const put = (set: NftSetName, text: string): void => void found.push({ kind: 'element', family, set, value: text })
   if (firewall?.allowsNode === false) put('closed-to-node', value)
-  const masquerading = masqueradingSet(roles)
-  if (masquerading !== undefined) put(masquerading, value)
+  put(masqueradingSet(roles), value)
   for (const membership of memberships) {
     if (membership.role === 'health-check') put('health-check-ports', `tcp . ${membership.port ?? 0}`)
     if (membership.role === 'virtual-ip') put('virtual-ips', address)
@@ -44,14 +43,14 @@ export function elementsOf(frontend: AddressFrontend): readonly NftElement[] {
  * A load-balancer or external address masquerades more than a cluster IP, and a cluster IP more than
  * policy Local; a node port masquerades as the former, but is no address of its own.
  */
-function masqueradingSet(roles: ReadonlySet<Role>): NftSetName | undefined {
+function masqueradingSet(roles: ReadonlySet<Role>): NftSetName {
   const isExternal = roles.has('load-balancer') || roles.has('external-ip') || roles.has('external-ip-local')
-  const isLocal = roles.has('load-balancer-local') || roles.has('external-ip-local')
-  const isNodePort = roles.has('node-port') && !roles.has('node-port-local')
-  if (isExternal && !isLocal) return 'external-ips'
-  if (roles.has('cluster-ip')) return isNodePort ? 'external-ips' : 'cluster-ips'
-  if (isExternal) return isNodePort ? 'external-ips' : 'external-ips-local'
-  return isNodePort ? 'node-ports' : undefined
+  const isLocal = roles.has('load-balancer-local') || roles.has('external-ip-local') || roles.has('node-port-local')
+  const isNodePort = roles.has('node-port')
+  if ((isExternal || (isNodePort && roles.has('cluster-ip'))) && !isLocal) return 'external-ips'
+  if (roles.has('cluster-ip')) return 'cluster-ips'
+  if (isExternal) return 'external-ips-local'
+  return isLocal ? 'node-ports-local' : 'node-ports'
 }
 
 /** Address, protocol and port of a frontend, as sets hold them. */

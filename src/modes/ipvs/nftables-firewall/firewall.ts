@@ -42,7 +42,9 @@ export interface NftKernel {
   /** Reads announcements until closed. */
   watch(listener: TableListener): { close(): void }
   /** Compares what the kernel has with the mirror; a round over everything. */
-  audit(options: AuditTools & { readonly mirror: TableSync<NftItem, NftOperation>; readonly signal: AbortSignal }): Promise<void>
+  audit(
+    options: AuditTools & { readonly mirror: TableSync<NftItem, NftOperation>; readonly signal: AbortSignal },
+  ): Promise<void>
   connections(): readonly CountedConnection[]
   close(): void
 }

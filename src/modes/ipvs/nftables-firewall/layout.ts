@@ -3,15 +3,7 @@
  * chains that look addresses up in them. They depend on a few settings only, and are always there.
  */
 import type { LocalTraffic } from '../../../iptables/local-traffic.ts'
-import type {
-  NftChain,
-  NftHook,
-  NftItem,
-  NftRule,
-  NftSet,
-  NftStatement,
-  PacketField,
-} from '../../../nftables/types.ts'
+import type { NftChain, NftHook, NftItem, NftRule, NftSet, NftStatement, PacketField } from '../../../nftables/types.ts'
 import type { Role } from '../../../service/policy.ts'
 import { formatCidr } from '../../../values/cidr.ts'
 import type { IpFamily } from '../../../values/protocol.ts'
@@ -34,6 +26,8 @@ export const SETS = {
   'external-ips': PLACE,
   /** Cluster IPs: clients that are no pods of this node are masqueraded. */
   'cluster-ips': PLACE,
+  /** Node ports with policy Local, at each address of the node where they answer. */
+  'node-ports-local': PLACE,
   /** Node ports with policy Cluster, at each address of the node where they answer. */
   'node-ports': PLACE,
   /** Node ports for the health checks of load balancers. */
@@ -54,6 +48,7 @@ export const ROLE_OF_SET: Readonly<Record<NftSetName, Role>> = {
   'external-ips-local': 'external-ip-local',
   'external-ips': 'external-ip',
   'cluster-ips': 'cluster-ip',
+  'node-ports-local': 'node-port-local',
   'node-ports': 'node-port',
   'health-check-ports': 'health-check',
   'virtual-ips': 'virtual-ip',
@@ -124,6 +119,8 @@ function natChains(input: LayoutInput): readonly NftChain[] {
       rule(isIn('cluster-ips'), goTo(CHAINS.clusterIp)),
       rule(isIn('external-ips'), goTo(CHAINS.masquerade)),
       rule(isIn('external-ips-local'), goTo(CHAINS.keep)),
+      // Nothing follows from it, but it says that the virtual server is ours.
+      rule(isIn('node-ports-local'), verdict('return')),
       rule(isIn('node-ports'), { kind: 'set-mark', mask, to: 'set' }),
     ]),
     chain('nat-prerouting', [rule(jump(CHAINS.services))], HOOKS['nat-prerouting']),

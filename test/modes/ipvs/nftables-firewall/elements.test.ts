@@ -58,11 +58,20 @@ const ROWS: readonly Row[] = [
     expected: [`cluster-ips ${HERE}`, VIP],
   },
   { name: 'a node port', change: { ...of('NodePort'), bind: false }, expected: [`node-ports ${HERE}`] },
-  { name: 'a node port, policy Local', change: { ...of('NodePort'), bind: false, service: LOCAL }, expected: [] },
+  {
+    name: 'a node port, policy Local',
+    change: { ...of('NodePort'), bind: false, service: LOCAL },
+    expected: [`node-ports-local ${HERE}`],
+  },
   {
     name: 'a node port with the number of the port, at the cluster IP',
     change: of('ClusterIP', 'NodePort'),
     expected: [`external-ips ${HERE}`, VIP],
+  },
+  {
+    name: 'a node port with the number of the port, at the cluster IP, policy Local',
+    change: { ...of('ClusterIP', 'NodePort'), service: LOCAL },
+    expected: [`cluster-ips ${HERE}`, VIP],
   },
   {
     name: 'an address of the node as load-balancer address',

@@ -163,10 +163,7 @@ describe('NftablesFirewall and new virtual servers', () => {
     const calls = node.mayAddCalls
     await node.pass()
     assert.equal(node.mayAddCalls, calls + 1)
-    assert.deepEqual(
-      [node.firewall.mayAdd(web.key, 'IPv4'), node.firewall.mayAdd(guarded.key, 'IPv4')],
-      [true, false],
-    )
+    assert.deepEqual([node.firewall.mayAdd(web.key, 'IPv4'), node.firewall.mayAdd(guarded.key, 'IPv4')], [true, false])
     assert.deepEqual(node.warnings, ['Rules are still missing; adding virtual servers without them'])
     assert.equal(node.firewall.nextDueMs(), undefined)
   })

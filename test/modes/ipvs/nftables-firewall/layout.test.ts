@@ -64,7 +64,10 @@ describe('the layout', () => {
             }
             if (one.kind === 'verdict' && 'chain' in one.action) {
               const { chain } = one.action
-              assert.ok(Array.from(before).some((key) => key.endsWith(` chain ${chain}`)), chain)
+              assert.ok(
+                Array.from(before).some((key) => key.endsWith(` chain ${chain}`)),
+                chain,
+              )
             }
           }
       }

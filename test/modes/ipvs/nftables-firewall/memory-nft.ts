@@ -56,7 +56,8 @@ export class MemoryNft extends MemoryTable<NftItem, NftOperation> {
     super(KIND, {
       refuse: ({ kind, item }) => {
         if (this.isTaken) return new Error('EPERM')
-        if (kind !== 'delete') return namedBy(item).every((key) => this.kernel.has(key)) ? undefined : new Error('ENOENT')
+        if (kind !== 'delete')
+          return namedBy(item).every((key) => this.kernel.has(key)) ? undefined : new Error('ENOENT')
         const key = nftKey(item)
         const user = Array.from(this.kernel.values()).find((other) => namedBy(other).includes(key))
         return user === undefined ? undefined : new Error(`EBUSY: ${nftKey(user)} names ${key}`)

@@ -6,10 +6,12 @@ import { contains, formatCidr, parseCidr } from '../../../../src/values/cidr.ts'
 
 describe('networks as nft prints them', () => {
   it('name one address without its length', () => {
-    assert.deepEqual(
-      ['10.0.0.1/32', '10.0.0.0/8', '::1/128', 'fd00::/64'].map(networkText),
-      ['10.0.0.1', '10.0.0.0/8', '::1', 'fd00::/64'],
-    )
+    assert.deepEqual(['10.0.0.1/32', '10.0.0.0/8', '::1/128', 'fd00::/64'].map(networkText), [
+      '10.0.0.1',
+      '10.0.0.0/8',
+      '::1',
+      'fd00::/64',
+    ])
   })
 
   it('are in the order of their addresses, without those inside another', () => {

@@ -1,0 +1,140 @@
+/**
+ * Opens what the firewall of nf_tables reads and writes: a connection that the tables belong to
+ * where the kernel allows it, one for audits, and a socket for announcements. It starts no process.
+ */
+import { findNetfilter, openNetfilter, openNetlinkGroups } from '../../../../native/open.ts'
+import { countedConnection } from '../../../metrics/sources.ts'
+import type { NetlinkConnection } from '../../../netlink/connection.ts'
+import { NETLINK_NETFILTER } from '../../../netlink/constants.ts'
+import { NFNLGRP_NFTABLES } from '../../../nftables/events.ts'
+import { privateTableEvents } from '../../../nftables/private-events.ts'
+import { askPrivateTable } from '../../../nftables/private-support.ts'
+import { PrivateTables } from '../../../nftables/private-table.ts'
+import { requireNetAdmin } from '../../../node/capabilities.ts'
+import type { FamilySupport } from '../../../node/families.ts'
+import { CodedError, type MissingFeature } from '../../../values/errors.ts'
+import type { IpFamily } from '../../../values/protocol.ts'
+import { keepListening } from '../../announcements.ts'
+import type { FirewallKind, OpenedFirewall } from '../firewall.ts'
+import { auditTables } from './audit.ts'
+import { type NftKernel, NftablesFirewall, type TableListener } from './firewall.ts'
+import { hasTables, openTableRemains } from './remains.ts'
+
+export const NFTABLES_FIREWALL: FirewallKind = {
+  requireRights: requireNetAdmin,
+
+  async open(allowed, signal) {
+    const netlink = requireNetfilter()
+    const opened = [netlink]
+    try {
+      const { support, mayOwn } = await ask(netlink, allowed, signal)
+      const audit = openNetfilter()
+      opened.push(audit)
+      return openedFirewall(support, mayOwn, netlink, audit)
+    } catch (error) {
+      for (const connection of opened) connection.close()
+      throw error
+    }
+  },
+
+  async ask(allowed, signal) {
+    const netlink = requireNetfilter()
+    try {
+      await ask(netlink, allowed, signal)
+    } finally {
+      netlink.close()
+    }
+  },
+
+  isLeft: hasTables,
+  remains: openTableRemains,
+}
+
+function requireNetfilter(): NetlinkConnection {
+  const netlink = findNetfilter()
+  if (netlink !== undefined) return netlink
+  throw missing('the kernel has no nfnetlink and so no nf_tables: load the module nf_tables (modprobe nf_tables)')
+}
+
+function missing(message: string, cause?: Error): CodedError {
+  return new CodedError('nftables-missing', message, { cause })
+}
+
+interface Answer {
+  readonly support: FamilySupport
+  readonly mayOwn: boolean
+}
+
+/** Rejects with `nftables-missing` when no family can be served. */
+async function ask(
+  netlink: NetlinkConnection,
+  { families, lacks }: FamilySupport,
+  signal: AbortSignal,
+): Promise<Answer> {
+  const served: IpFamily[] = []
+  const without: { family: IpFamily; reason: MissingFeature }[] = []
+  let mayOwn = true
+  for (const family of families) {
+    const support = await askPrivateTable(netlink, family, { signal })
+    mayOwn &&= support.mayOwn
+    if (support.missing === undefined) served.push(family)
+    else without.push({ family, reason: support.missing })
+  }
+  const [first] = without
+  if (served.length === 0 && first !== undefined) throw missing(first.reason.message, first.reason)
+  const more = without.map(({ family, reason }) => ({ family, why: 'iptables', reason: reason.message }) as const)
+  return { support: { families: served, lacks: [...more, ...lacks] }, mayOwn }
+}
+
+/** Audits use a separate connection, so that a change never waits until an audit has listed a table. */
+function openedFirewall(
+  support: FamilySupport,
+  mayOwn: boolean,
+  netlink: NetlinkConnection,
+  audit: NetlinkConnection,
+): OpenedFirewall {
+  const { families } = support
+  const table = new PrivateTables(netlink, { families })
+  const close = (): void => {
+    netlink.close()
+    audit.close()
+  }
+  const kernel: NftKernel = {
+    families,
+    mayOwn,
+    table,
+    watch: (listener) => watchTables(netlink.portId, listener),
+    audit: (options) =>
+      auditTables({ ...options, table: new PrivateTables(audit, { families, owner: netlink.portId }) }),
+    connections: () => [countedConnection('nftables', netlink), countedConnection('nftables-audit', audit)],
+    close,
+  }
+  return { support, create: (options) => new NftablesFirewall({ ...options, kernel }), close }
+}
+
+/** Reads announcements until closed. */
+function watchTables(ownPortId: number, { onChanged, onLost, onError }: TableListener): { close(): void } {
+  return keepListening({
+    open: (onFailed) => {
+      const opened = privateTableEvents(
+        openNetlinkGroups(NETLINK_NETFILTER, [NFNLGRP_NFTABLES]),
+        (portId) => portId === ownPortId,
+        (event) => {
+          switch (event.kind) {
+            case 'changed':
+              return onChanged(event.family, event.isLost, event.portId)
+            case 'overrun':
+              onError(event.cause)
+              return onLost()
+            case 'failed':
+              return onFailed(event.cause)
+          }
+        },
+      )
+      opened.start()
+      return opened
+    },
+    onLost,
+    onError,
+  })
+}

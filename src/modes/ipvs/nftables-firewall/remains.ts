@@ -1,0 +1,109 @@
+/** What a firewall of nf_tables left in the kernel: its tables, with everything in them. */
+import { findNetfilter } from '../../../../native/open.ts'
+import type { NetlinkConnection } from '../../../netlink/connection.ts'
+import { PrivateTables } from '../../../nftables/private-table.ts'
+import { NFT_FAMILY, type NftItem, type NftOperation } from '../../../nftables/types.ts'
+import { isModuleThere } from '../../../node/host.ts'
+import { type FrontendKey, parseFrontendKey } from '../../../service/frontends.ts'
+import { type Reconciled, reconciled } from '../../../sync/reconciled.ts'
+import type { TableIo } from '../../../sync/table.ts'
+import { TableSync } from '../../../sync/table-sync.ts'
+import { CodedError } from '../../../values/errors.ts'
+import type { IpFamily } from '../../../values/protocol.ts'
+import type { FirewallRemains } from '../firewall.ts'
+import type { NftSetName } from './layout.ts'
+
+/** The sets that have an element for each virtual server. */
+const NAMED: readonly NftSetName[] = [
+  'cluster-ips',
+  'external-ips',
+  'external-ips-local',
+  'node-ports',
+  'node-ports-local',
+]
+
+type Tables = TableIo<NftItem, NftOperation>
+
+/** The tables alone, because a table is deleted with everything in it. */
+class WholeTables implements Tables {
+  readonly kind
+  readonly #tables: Tables
+  readonly #keys: readonly string[]
+
+  constructor(tables: Tables, families: readonly IpFamily[]) {
+    this.kind = tables.kind
+    this.#tables = tables
+    this.#keys = families.map((family) => NFT_FAMILY[family])
+  }
+
+  list(keys: readonly string[] | 'all', signal: AbortSignal): Promise<Map<string, NftItem>> {
+    return this.#tables.list(keys === 'all' ? this.#keys : keys, signal)
+  }
+
+  apply(ops: readonly NftOperation[], signal: AbortSignal): Promise<readonly (Error | undefined)[]> {
+    return this.#tables.apply(ops, signal)
+  }
+}
+
+export class TableRemains implements FirewallRemains {
+  readonly #tables: Tables
+  readonly #families: readonly IpFamily[]
+  readonly #close: () => void
+
+  constructor(tables: Tables, families: readonly IpFamily[], close: () => void) {
+    this.#tables = tables
+    this.#families = families
+    this.#close = close
+  }
+
+  /** Node ports have an element for each address, so the addresses of the node need not be known. */
+  async owned(_: ReadonlySet<string>, signal: AbortSignal): Promise<(key: FrontendKey) => boolean> {
+    const items = await this.#tables.list('all', signal)
+    return (key) => {
+      const { family, address, port, protocol } = parseFrontendKey(key)
+      return NAMED.some((set) => items.has(`${NFT_FAMILY[family]} element ${set} ${address} . ${protocol} . ${port}`))
+    }
+  }
+
+  removal(): readonly Reconciled[] {
+    return [reconciled(new TableSync(new WholeTables(this.#tables, this.#families)))]
+  }
+
+  close(): void {
+    this.#close()
+  }
+}
+
+/** Undefined where the kernel has no nf_tables. */
+export async function openTableRemains(
+  families: readonly IpFamily[],
+  signal: AbortSignal,
+): Promise<TableRemains | undefined> {
+  const netlink = findNetfilter()
+  if (netlink === undefined) return undefined
+  try {
+    const tables = new PrivateTables(netlink, { families })
+    await new WholeTables(tables, families).list('all', signal)
+    return new TableRemains(tables, families, () => netlink.close())
+  } catch (error) {
+    netlink.close()
+    if (error instanceof CodedError && error.code === 'nft-missing') return undefined
+    throw error
+  }
+}
+
+/** Loads no module. */
+export async function hasTables(families: readonly IpFamily[], signal: AbortSignal): Promise<boolean> {
+  if (!isModuleThere('nf_tables')) return false
+  const netlink = findNetfilter()
+  return netlink === undefined ? false : hasAny(netlink, families, signal)
+}
+
+async function hasAny(netlink: NetlinkConnection, families: readonly IpFamily[], signal: AbortSignal) {
+  try {
+    const tables = new WholeTables(new PrivateTables(netlink, { families }), families)
+    return (await tables.list('all', signal)).size > 0
+  } finally {
+    netlink.close()
+  }
+}
