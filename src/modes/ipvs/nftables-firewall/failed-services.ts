@@ -4,6 +4,7 @@
  */
 import type { NftItem, NftOperation } from '../../../nftables/types.ts'
 import type { TableSync } from '../../../sync/table-sync.ts'
+import type { IpFamily } from '../../../values/protocol.ts'
 import { CodedError } from '../../../values/errors.ts'
 import type { FirewallOptions } from '../firewall.ts'
 import { RANGES } from './layout.ts'
@@ -23,9 +24,9 @@ export class FailedServices {
     this.#problems = problems
   }
 
-  /** A pass has tried everything that was due. */
-  report(): void {
-    const found = this.#failed()
+  /** A pass has tried everything that was due. @param taken families whose table another process writes */
+  report(taken: ReadonlySet<IpFamily>): void {
+    const found = this.#failed(taken)
     for (const [service, error] of found)
       this.#problems.report('nftables', service, [
         {
@@ -40,12 +41,13 @@ export class FailedServices {
     this.#reported = new Set(found.keys())
   }
 
-  #failed(): ReadonlyMap<string, Error> {
+  #failed(taken: ReadonlySet<IpFamily>): ReadonlyMap<string, Error> {
     const found = new Map<string, Error>()
     if (this.#sync.failures.wantedCount === 0) return found
     let looks = 0
     for (const [key, error] of this.#sync.failing()) {
-      const chain = chainOf(this.#sync.desired(key))
+      const item = this.#sync.desired(key)
+      const chain = item === undefined || taken.has(item.family) ? undefined : chainOf(item)
       if (chain?.startsWith(RANGES) === true) found.set(chain.slice(RANGES.length), error)
       if (++looks >= LOOKS) break
     }
@@ -54,8 +56,8 @@ export class FailedServices {
 }
 
 /** The chain that the item is, or leads to. */
-function chainOf(item: NftItem | undefined): string | undefined {
-  if (item?.kind === 'chain') return item.name
-  const action = item?.kind === 'element' ? item.action : undefined
+function chainOf(item: NftItem): string | undefined {
+  if (item.kind === 'chain') return item.name
+  const action = item.kind === 'element' ? item.action : undefined
   return action !== undefined && 'chain' in action ? action.chain : undefined
 }

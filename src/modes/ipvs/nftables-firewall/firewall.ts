@@ -103,6 +103,8 @@ export class NftablesFirewall implements Firewall {
     this.#hand = new HandOver({
       table: kernel.table,
       onFree: () => {
+        // What was refused meanwhile need not wait.
+        this.#sync.takeRetries(Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY)
         this.#sync.forget()
         listener.postponedReady()
       },
@@ -140,7 +142,7 @@ export class NftablesFirewall implements Firewall {
       () => {
         this.#layout.tried()
         this.#doubts.written()
-        this.#failed.report()
+        this.#failed.report(this.#layout.taken)
         if (this.#admission.takeChanged()) onMayAdd()
       },
     ]
