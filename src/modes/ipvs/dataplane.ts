@@ -161,9 +161,10 @@ export class IpvsDataplane implements Dataplane {
     await this.#askSchedulers(options.signal)
     this.#stepSlowStarts()
     const idle = await this.#drainChecks.take(options)
-    const report = await this.#reconciler.pass({ ...options, now: this.#options.now, idle })
-    this.firewall.passed(options.mayRemove && report.unreadable.length === 0 && this.virtualServers.waitingCount === 0)
-    return report
+    const passOptions = { ...options, now: this.#options.now, idle }
+    const report = await this.#reconciler.pass(passOptions)
+    const servesAll = options.mayRemove && report.unreadable.length === 0 && this.virtualServers.waitingCount === 0
+    return this.firewall.passed(servesAll) ? joined(report, await this.#reconciler.pass(passOptions)) : report
   }
 
   /** What the next pass would find and do. */
@@ -240,4 +241,14 @@ export class IpvsDataplane implements Dataplane {
 /** The Service of a frontend, as DesiredFrontends names it. */
 function ownerOf({ servicePort: { service } }: AddressFrontend): string {
   return `${service.namespace}/${service.name}`
+}
+
+/** Two passes as one. */
+function joined(first: PassReport, second: PassReport): PassReport {
+  return {
+    applied: first.applied + second.applied,
+    failures: [...first.failures, ...second.failures],
+    repairs: [...first.repairs, ...second.repairs],
+    unreadable: [...first.unreadable, ...second.unreadable],
+  }
 }

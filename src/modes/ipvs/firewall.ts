@@ -74,9 +74,10 @@ export interface Firewall {
   mayAdd(key: FrontendKey, family: IpFamily): boolean
   /**
    * A pass over the tables has ended. `servesAll`: every virtual server and address was tried once,
-   * so another mode is not needed any more.
+   * so another mode is not needed any more. Returns whether what the firewall writes only then is
+   * due: it belongs to the same pass.
    */
-  passed(servesAll: boolean): void
+  passed(servesAll: boolean): boolean
   /** When it needs a pass without a request; undefined: nothing waits. */
   nextDueMs(): number | undefined
   /** From now on it removes what nothing wants, and looks for what others left. */

@@ -145,10 +145,11 @@ export class IptablesFirewall implements Firewall {
     return this.#admission.mayAdd(key, family)
   }
 
-  passed(servesAll: boolean): void {
+  passed(servesAll: boolean): boolean {
     if (servesAll) this.#loops.replaceOthers()
     // Rules of sets that have become empty are removed.
     this.#startRules()
+    return false
   }
 
   nextDueMs(): number | undefined {

@@ -3,16 +3,16 @@
  * have been lost. The mirror may change meanwhile, so the reconciler reads every difference again
  * before it changes anything.
  */
-import type { NftItem, NftOperation } from '../../../nftables/types.ts'
+import type { PrivateTables } from '../../../nftables/private-table.ts'
+import { type NftItem, nftKey, type NftOperation } from '../../../nftables/types.ts'
 import { Comparison } from '../../../sync/comparison.ts'
-import type { TableIo } from '../../../sync/table.ts'
 import type { TableSync } from '../../../sync/table-sync.ts'
 import { newBudget } from '../../../values/event-loop.ts'
 import type { AuditTools } from '../firewall.ts'
 
 export interface TableAuditOptions extends AuditTools {
   /** On a connection that is used for nothing else. */
-  readonly table: TableIo<NftItem, NftOperation>
+  readonly table: Pick<PrivateTables, 'kind' | 'visit'>
   readonly mirror: TableSync<NftItem, NftOperation>
   readonly signal: AbortSignal
 }
@@ -22,10 +22,7 @@ export async function auditTables({ table, mirror, share, onDoubt, signal }: Tab
   if (!mirror.isKnown) return
   const budget = newBudget()
   const comparison = new Comparison<NftItem>(mirror, { isSame: (live, listed) => table.kind.equal(live, listed) })
-  for (const [key, item] of await table.list('all', signal)) {
-    comparison.compare(key, item)
-    if (budget.spentBySteps()) await share.rest(budget, signal)
-  }
+  await table.visit((item) => comparison.compare(nftKey(item), item), { signal, budget })
   if (comparison.end()) onDoubt()
   await share.rest(budget, signal)
 }

@@ -133,14 +133,17 @@ export class NftablesFirewall implements Firewall {
   }
 
   stages(onMayAdd: () => void): readonly Stage[] {
+    const tables = reconciled(this.#sync)
     return [
       () => {
         this.#layout.passBegins()
         this.#hand.await(this.#layout.taken)
       },
-      reconciled(this.#sync),
+      tables,
+      () => this.#layout.tried(),
+      // What is in no set is refused from now on.
+      tables,
       () => {
-        this.#layout.tried()
         this.#doubts.written()
         this.#failed.report(this.#layout.taken)
         if (this.#admission.takeChanged()) onMayAdd()
@@ -152,8 +155,8 @@ export class NftablesFirewall implements Firewall {
     return this.#admission.mayAdd(key, family)
   }
 
-  passed(servesAll: boolean): void {
-    if (servesAll) this.#layout.takeAll()
+  passed(servesAll: boolean): boolean {
+    return servesAll && this.#layout.takeAll()
   }
 
   nextDueMs(): number | undefined {

@@ -8,16 +8,19 @@ import type { NetlinkConnection } from '../../../netlink/connection.ts'
 import { NETLINK_NETFILTER } from '../../../netlink/constants.ts'
 import { NFNLGRP_NFTABLES } from '../../../nftables/events.ts'
 import { privateTableEvents } from '../../../nftables/private-events.ts'
-import { askPrivateTable } from '../../../nftables/private-support.ts'
 import { PrivateTables } from '../../../nftables/private-table.ts'
+import { missingNfTables } from '../../../nftables/refusals.ts'
+import { tryPrivateTable } from '../../../nftables/trial.ts'
+import type { NftItem } from '../../../nftables/types.ts'
 import { requireNetAdmin } from '../../../node/capabilities.ts'
 import type { FamilySupport } from '../../../node/families.ts'
-import { CodedError, type MissingFeature } from '../../../values/errors.ts'
+import type { MissingFeature } from '../../../values/errors.ts'
 import type { IpFamily } from '../../../values/protocol.ts'
 import { keepListening } from '../../announcements.ts'
 import type { FirewallKind, OpenedFirewall } from '../firewall.ts'
 import { auditTables } from './audit.ts'
 import { type NftKernel, NftablesFirewall, type TableListener } from './firewall.ts'
+import { layoutOf } from './layout.ts'
 import { hasTables, openTableRemains } from './remains.ts'
 
 export const NFTABLES_FIREWALL: FirewallKind = {
@@ -53,11 +56,7 @@ export const NFTABLES_FIREWALL: FirewallKind = {
 function requireNetfilter(): NetlinkConnection {
   const netlink = findNetfilter()
   if (netlink !== undefined) return netlink
-  throw missing('the kernel has no nfnetlink and so no nf_tables: load the module nf_tables (modprobe nf_tables)')
-}
-
-function missing(message: string, cause?: Error): CodedError {
-  return new CodedError('nftables-missing', message, { cause })
+  throw missingNfTables()
 }
 
 interface Answer {
@@ -75,15 +74,21 @@ async function ask(
   const without: { family: IpFamily; reason: MissingFeature }[] = []
   let mayOwn = true
   for (const family of families) {
-    const support = await askPrivateTable(netlink, family, { signal })
-    mayOwn &&= support.mayOwn
-    if (support.missing === undefined) served.push(family)
-    else without.push({ family, reason: support.missing })
+    const trial = await tryPrivateTable(netlink, everything(family), { signal })
+    mayOwn &&= trial.mayOwn
+    if (trial.lacks === undefined) served.push(family)
+    else without.push({ family, reason: trial.lacks })
   }
   const [first] = without
-  if (served.length === 0 && first !== undefined) throw missing(first.reason.message, first.reason)
+  if (served.length === 0 && first !== undefined) throw first.reason
   const more = without.map(({ family, reason }) => ({ family, why: 'iptables', reason: reason.message }) as const)
   return { support: { families: served, lacks: [...more, ...lacks] }, mayOwn }
+}
+
+/** All kinds of chains and statements that the table of a family may have. */
+function everything(family: IpFamily): readonly NftItem[] {
+  const settings = { localTraffic: undefined, masqueradeAll: false, masqueradeBit: 0 }
+  return layoutOf({ ...settings, family, isOwned: true, takesAll: true, refuses: true })
 }
 
 /** Audits use a separate connection, so that a change never waits until an audit has listed a table. */

@@ -54,10 +54,10 @@ export class PlacedLayout {
     this.#wanted.podCidrs(podCidrs)
   }
 
-  /** Virtual servers serve everything: no other mode needs a turn. */
-  takeAll(): void {
+  /** Virtual servers serve everything: no other mode needs a turn. Returns whether that changed anything. */
+  takeAll(): boolean {
     for (const family of this.#options.families) this.#wanted.setPhase(family, { takesAll: true })
-    this.#render()
+    return this.#render()
   }
 
   /** Everything as it is after a start, and whoever owns the tables. */
@@ -138,7 +138,8 @@ export class PlacedLayout {
     return this.#wanted.keys(family)
   }
 
-  #render(): void {
+  /** Returns whether anything has changed. */
+  #render(): boolean {
     const changed = new Set<IpFamily>()
     for (const { family, key, item } of this.#wanted.changes((one) => !this.#taken.has(one))) {
       this.#familyOf.set(key, family)
@@ -146,6 +147,7 @@ export class PlacedLayout {
       changed.add(family)
     }
     for (const family of changed) this.#look(family)
+    return changed.size > 0
   }
 
   #tableOf(family: IpFamily): PrivateTable | undefined {

@@ -87,7 +87,7 @@ export async function openTableRemains(
     return new TableRemains(tables, families, () => netlink.close())
   } catch (error) {
     netlink.close()
-    if (error instanceof CodedError && error.code === 'nft-missing') return undefined
+    if (error instanceof CodedError && error.code === 'nftables-missing') return undefined
     throw error
   }
 }
