@@ -139,7 +139,7 @@ export interface FirewallKind {
   open(families: FamilySupport, signal: AbortSignal): Promise<OpenedFirewall>
   /** Rejects as `open` does, and opens nothing. */
   ask(families: FamilySupport, signal: AbortSignal): Promise<void>
-  /** Whether the kernel has any of it. Loads no module. */
+  /** Whether the kernel has any of it. Loads no module but nf_tables. */
   isLeft(families: readonly IpFamily[], signal: AbortSignal): Promise<boolean>
   /** Undefined where the kernel can have none. */
   remains(families: readonly IpFamily[], signal: AbortSignal): Promise<FirewallRemains | undefined>

@@ -3,7 +3,7 @@
  * Sets say which traffic, a few chains that are always there what happens to it. One pass writes
  * all of it, before the virtual servers.
  */
-import { NFT_FAMILY, type NftItem, type NftOperation, nftKey } from '../../../nftables/types.ts'
+import { NFT_FAMILY, type NftItem, type NftOperation, nftKey, type PrivateTable } from '../../../nftables/types.ts'
 import type { Wanted } from '../../../explain/wanted.ts'
 import type { CountedConnection, SetSize } from '../../../metrics/sources.ts'
 import type { AddressFrontend, FrontendKey } from '../../../service/frontends.ts'
@@ -11,7 +11,7 @@ import { type Reconciled, reconciled } from '../../../sync/reconciled.ts'
 import type { Stage } from '../../../sync/reconciler.ts'
 import type { TableIo } from '../../../sync/table.ts'
 import { TableSync } from '../../../sync/table-sync.ts'
-import type { IpFamily } from '../../../values/protocol.ts'
+import { IP_FAMILIES, type IpFamily } from '../../../values/protocol.ts'
 import type { ModeWatch, PendingPart } from '../../mode.ts'
 import { tableOfServices } from '../../table-health.ts'
 import type {
@@ -78,11 +78,14 @@ export class NftablesFirewall implements Firewall {
     this.#options = options
     const { kernel, settings, problems, log, now, listener } = options
     const { families } = kernel
-    this.#sync = new TableSync(kernel.table, {
-      onExamined: (key) => this.#examined(key),
-      mayAdd: (key, item) => this.#layout.mayAdd(key, item),
-      mayRemove: (key) => this.#layout.mayRemove(key),
-    })
+    this.#sync = new TableSync(
+      observed(kernel.table, (family, table) => this.#layout.seen(family, table)),
+      {
+        onExamined: (key) => this.#examined(key),
+        mayAdd: (key, item) => this.#layout.mayAdd(key, item) && this.#isTargetThere(item),
+        mayRemove: (key) => this.#layout.mayRemove(key),
+      },
+    )
     this.#layout = new PlacedLayout({ sync: this.#sync, settings, families, mayOwn: kernel.mayOwn })
     this.#admission = new Admission({
       now,
@@ -237,8 +240,22 @@ export class NftablesFirewall implements Firewall {
     return live !== undefined && live === this.#sync.desired(key)
   }
 
+  /** An element cannot precede the chain that it leads to. */
+  #isTargetThere(item: NftItem): boolean {
+    const action = item.kind === 'element' ? item.action : undefined
+    if (action === undefined || !('chain' in action)) return true
+    const { family } = item
+    return this.#sync.live(nftKey({ kind: 'chain', family, name: action.chain, rules: [] })) !== undefined
+  }
+
   #examined(key: string): void {
-    if (this.#layout.examined(key) || isOfRanges(key)) this.#admission.changed()
+    if (this.#layout.examined(key)) this.#admission.changed()
+    if (!isOfRanges(key)) return
+    this.#admission.changed()
+    if (this.#sync.live(key) === undefined) return
+    // Those that had to wait for their chain.
+    for (const [elementKey, element] of this.#ranges.elementsOf(key) ?? [])
+      if (this.#sync.live(elementKey) === undefined) this.#sync.want(elementKey, element)
   }
 
   /** No set of nf_tables has a limit of ours. */
@@ -250,6 +267,26 @@ export class NftablesFirewall implements Firewall {
       sizes.set(name, (sizes.get(name) ?? 0) + 1)
     })
     return Array.from(sizes, ([name, entries]) => ({ name, entries, maxEntries: MAX_ELEMENTS }))
+  }
+}
+
+/** The same table; `onTable` is called for each private table that is read, or that is not there. */
+function observed(
+  io: NftKernel['table'],
+  onTable: (family: IpFamily, table: PrivateTable | undefined) => void,
+): NftKernel['table'] {
+  return {
+    kind: io.kind,
+    async list(keys, signal) {
+      const found = await io.list(keys, signal)
+      for (const family of IP_FAMILIES) {
+        const key = NFT_FAMILY[family]
+        const item = found.get(key)
+        if (keys === 'all' || keys.includes(key)) onTable(family, item?.kind === 'table' ? item : undefined)
+      }
+      return found
+    },
+    apply: (ops, signal) => io.apply(ops, signal),
   }
 }
 

@@ -117,8 +117,8 @@ function openedFirewall(
   return { support, create: (options) => new NftablesFirewall({ ...options, kernel }), close }
 }
 
-/** Reads announcements until closed. */
-function watchTables(ownPortId: number, { onChanged, onLost, onError }: TableListener): { close(): void } {
+/** Reads announcements of what others do to the tables until closed. */
+export function watchTables(ownPortId: number, { onChanged, onLost, onError }: TableListener): { close(): void } {
   return keepListening({
     open: (onFailed) => {
       const opened = privateTableEvents(

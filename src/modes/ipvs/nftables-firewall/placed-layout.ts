@@ -41,12 +41,16 @@ export class PlacedLayout {
   /** Families whose chains were compared with those of an earlier process. */
   readonly #known = new Set<IpFamily>()
   readonly #taken = new Set<IpFamily>()
+  /** Families whose table belonged to another process when it was last read. */
+  readonly #seenTaken = new Set<IpFamily>()
 
   constructor(options: PlacedLayoutOptions) {
     const { sync, settings, families } = options
     this.#options = options
     this.#sync = sync
     this.#wanted = new WantedLayout(settings, families)
+    // Before anything of Services, which needs it.
+    this.#render()
   }
 
   /** The Node's podCIDRs, for detectLocalMode NodeCIDR. */
@@ -66,19 +70,32 @@ export class PlacedLayout {
     this.#render()
   }
 
+  /** A table was read; undefined: there is none. The mirror does not tell to whom it belongs: the wanted item takes the place of an equal one. */
+  seen(family: IpFamily, table: PrivateTable | undefined): void {
+    if (table?.isTaken === true) this.#seenTaken.add(family)
+    else this.#seenTaken.delete(family)
+  }
+
   /** The tables were read. Called before anything is written. */
   passBegins(): void {
     if (!this.#sync.isKnown) return
     for (const family of this.#options.families) {
       const table = this.#tableOf(family)
-      if (table?.isTaken === true) this.#taken.add(family)
-      else this.#taken.delete(family)
+      if (!this.#seenTaken.has(family)) this.#taken.delete(family)
+      else if (!this.#taken.has(family)) this.#leaveAlone(family)
       if (table === undefined) this.#wanted.setPhase(family, { refuses: false })
       else if (!this.#known.has(family)) this.#accept(family)
       this.#known.add(family)
       this.#wanted.setOwned(family, this.#options.mayOwn && !this.#taken.has(family))
     }
     this.#render()
+  }
+
+  /** Another process of ours, perhaps of another release, has the table: everything in it is right until it can be had. */
+  #leaveAlone(family: IpFamily): void {
+    this.#taken.add(family)
+    for (const key of this.#wanted.keys(family)) this.#sync.want(key, this.#sync.live(key))
+    this.#wanted.forget(family)
   }
 
   /** All elements that were due have been tried once: what is in no set may be refused. */
@@ -124,7 +141,7 @@ export class PlacedLayout {
 
   /** Whether the kernel has the whole layout of a family. */
   isThere(family: IpFamily): boolean {
-    return this.#places.get(family)?.isWhole === true
+    return !this.#taken.has(family) && this.#places.get(family)?.isWhole === true
   }
 
   /** Whether something that all Services need could not be written. */

@@ -34,6 +34,8 @@ export interface ServiceRanges {
   firewall: SourceRanges
   /** How many frontends have each address. */
   readonly addresses: Map<string, number>
+  /** Those that lead to it, by their keys. */
+  readonly elements: Map<string, NftElement>
 }
 
 export class RangeChains {
@@ -63,6 +65,7 @@ export class RangeChains {
     }
     const elementKey = nftKey(element)
     const { chain, changes } = this.#join(family, name, address, firewall)
+    chain.elements.set(elementKey, element)
     this.#uses.set(key, { chain, element, elementKey, address })
     return [...left, ...changes, { key: elementKey, item: element }]
   }
@@ -70,6 +73,11 @@ export class RangeChains {
   /** undefined: the frontend has no ranges. */
   of(key: FrontendKey): RangesUse | undefined {
     return this.#uses.get(key)
+  }
+
+  /** The elements that lead to a chain, by their keys. */
+  elementsOf(chainKey: string): ReadonlyMap<string, NftElement> | undefined {
+    return this.#chains.get(chainKey)?.elements
   }
 
   #join(
@@ -80,7 +88,7 @@ export class RangeChains {
   ): { readonly chain: ServiceRanges; readonly changes: readonly RangesChange[] } {
     const key = nftKey({ kind: 'chain', family, name, rules: [] })
     const known = this.#chains.get(key)
-    const chain = known ?? { family, name, key, firewall, addresses: new Map<string, number>() }
+    const chain = known ?? { family, name, key, firewall, addresses: new Map<string, number>(), elements: new Map() }
     this.#chains.set(key, chain)
     const count = chain.addresses.get(address) ?? 0
     chain.addresses.set(address, count + 1)
@@ -94,8 +102,10 @@ export class RangeChains {
     return [...this.#leave(key, use), { key: use.elementKey, item: undefined }]
   }
 
-  #leave(key: FrontendKey, { chain, address }: RangesUse & { readonly address: string }): readonly RangesChange[] {
+  #leave(key: FrontendKey, use: RangesUse & { readonly address: string }): readonly RangesChange[] {
+    const { chain, address, elementKey } = use
     this.#uses.delete(key)
+    chain.elements.delete(elementKey)
     const count = (chain.addresses.get(address) ?? 1) - 1
     if (count > 0) chain.addresses.set(address, count)
     else chain.addresses.delete(address)

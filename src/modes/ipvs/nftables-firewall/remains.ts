@@ -1,9 +1,7 @@
 /** What a firewall of nf_tables left in the kernel: its tables, with everything in them. */
 import { findNetfilter } from '../../../../native/open.ts'
-import type { NetlinkConnection } from '../../../netlink/connection.ts'
 import { PrivateTables } from '../../../nftables/private-table.ts'
 import { NFT_FAMILY, type NftItem, type NftOperation } from '../../../nftables/types.ts'
-import { isModuleThere } from '../../../node/host.ts'
 import { type FrontendKey, parseFrontendKey } from '../../../service/frontends.ts'
 import { type Reconciled, reconciled } from '../../../sync/reconciled.ts'
 import type { TableIo } from '../../../sync/table.ts'
@@ -65,6 +63,10 @@ export class TableRemains implements FirewallRemains {
     }
   }
 
+  async isAny(signal: AbortSignal): Promise<boolean> {
+    return (await new WholeTables(this.#tables, this.#families).list('all', signal)).size > 0
+  }
+
   removal(): readonly Reconciled[] {
     return [reconciled(new TableSync(new WholeTables(this.#tables, this.#families)))]
   }
@@ -92,18 +94,12 @@ export async function openTableRemains(
   }
 }
 
-/** Loads no module. */
+/** The kernel may load nf_tables: where it is built in, nothing in /sys says that it is there. */
 export async function hasTables(families: readonly IpFamily[], signal: AbortSignal): Promise<boolean> {
-  if (!isModuleThere('nf_tables')) return false
-  const netlink = findNetfilter()
-  return netlink === undefined ? false : hasAny(netlink, families, signal)
-}
-
-async function hasAny(netlink: NetlinkConnection, families: readonly IpFamily[], signal: AbortSignal) {
+  const remains = await openTableRemains(families, signal)
   try {
-    const tables = new WholeTables(new PrivateTables(netlink, { families }), families)
-    return (await tables.list('all', signal)).size > 0
+    return (await remains?.isAny(signal)) === true
   } finally {
-    netlink.close()
+    remains?.close()
   }
 }

@@ -28,8 +28,8 @@ export class TableDoubts {
   readonly #lost = new Set<IpFamily>()
   #isChanged = false
   #isMissed = false
-  #counted = 0
-  #countedMs = 0
+  /** The losses of a family that have counted as repairs, and when the last of them did. */
+  readonly #counted = new Map<IpFamily, { readonly times: number; readonly lastMs: number }>()
   /** When the tables were doubted whose repair has not ended. */
   #doubtedMs: number | undefined
   #readsAtMs = 0
@@ -69,20 +69,19 @@ export class TableDoubts {
 
   #schedule(): void {
     if (this.#isClosed || this.#doubtedMs !== undefined || this.#timer !== undefined) return
-    const waitMs = this.#readsAtMs - this.#options.now()
-    if (waitMs <= 0) this.#doubt()
-    else
-      this.#timer = setTimeout(() => {
-        this.#timer = undefined
-        this.#doubt()
-      }, waitMs)
+    const waitMs = Math.max(0, this.#readsAtMs - this.#options.now())
+    // At the next turn at the earliest: both families are lost together.
+    this.#timer = setTimeout(() => {
+      this.#timer = undefined
+      this.#doubt()
+    }, waitMs)
   }
 
   #doubt(): void {
     const { sync, keysOf, now, onDoubt } = this.#options
     const nowMs = now()
     if (this.#isChanged) sync.doubt('all')
-    if (this.#lost.size > 0 && this.#isCounted(nowMs)) for (const family of this.#lost) sync.doubt(keysOf(family))
+    for (const family of this.#lost) if (this.#isCounted(family, nowMs)) sync.doubt(keysOf(family))
     // What failed because the table was gone need not wait.
     if (this.#lost.size > 0) sync.takeRetries(Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY)
     sync.forget()
@@ -93,11 +92,11 @@ export class TableDoubts {
     onDoubt()
   }
 
-  #isCounted(nowMs: number): boolean {
-    if (nowMs - this.#countedMs > QUIET_MS) this.#counted = 0
-    if (this.#counted >= COUNTED) return false
-    this.#counted++
-    this.#countedMs = nowMs
+  #isCounted(family: IpFamily, nowMs: number): boolean {
+    const before = this.#counted.get(family)
+    const times = before === undefined || nowMs - before.lastMs > QUIET_MS ? 0 : before.times
+    if (times >= COUNTED) return false
+    this.#counted.set(family, { times: times + 1, lastMs: nowMs })
     return true
   }
 }

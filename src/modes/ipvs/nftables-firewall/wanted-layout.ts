@@ -87,6 +87,12 @@ export class WantedLayout {
     return changes
   }
 
+  /** The next call of `changes` returns all items of a family. */
+  forget(family: IpFamily): void {
+    this.#rendered.delete(family)
+    this.#dirty.add(family)
+  }
+
   /** The keys of all items of a family; none before the first call of `changes`. */
   keys(family: IpFamily): readonly string[] {
     return Array.from(this.#rendered.get(family)?.keys() ?? [])

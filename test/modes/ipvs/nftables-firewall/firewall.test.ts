@@ -194,6 +194,32 @@ describe('NftablesFirewall and new virtual servers', () => {
     })
 })
 
+describe('NftablesFirewall and many Services', () => {
+  it('adds no element before the chain that it leads to, however many slices it takes', async () => {
+    const address = (index: number): string => `203.0.${index >> 8}.${index & 255}`
+    const firewall = { ranges: [range('192.0.2.0/24')], allowsNode: true }
+    const node = new Process()
+    for (let index = 0; index < 600; index++)
+      node.want(
+        frontendOf({
+          roles: ['LoadBalancerVip'],
+          address: address(index),
+          firewall,
+          service: service({ name: `web${index % 300}` }),
+        }),
+      )
+    const { failures } = await node.pass()
+    assert.deepEqual(failures, [])
+    for (let index = 0; index < 600; index++)
+      assert.ok(node.item(`ip element source-ranges ${address(index)} . tcp . 80`) !== undefined, address(index))
+    node.memory.flush()
+    node.listener?.onChanged('IPv4', true, 77)
+    await eventually(() => assert.ok(node.resumed > 0))
+    assert.deepEqual((await node.pass()).failures, [])
+    assert.ok(node.item(`ip element source-ranges ${address(599)} . tcp . 80`) !== undefined)
+  })
+})
+
 describe('NftablesFirewall and changes', () => {
   it('changes one chain for all addresses and ports when ranges change', async () => {
     const at = (text: string, port: number): AddressFrontend => {
@@ -289,6 +315,7 @@ describe('NftablesFirewall and other programs', () => {
     const key = 'ip element cluster-ips 10.96.0.1 . tcp . 80'
     node.memory.kernel.delete(key)
     node.listener?.onChanged('IPv4', false, 77)
+    await eventually(() => assert.ok(node.resumed > 0))
     const report = await node.pass()
     assert.deepEqual(
       report.repairs.map((repair) => repair.key),
@@ -305,13 +332,15 @@ describe('NftablesFirewall and other programs', () => {
     const report = await next.pass()
     assert.deepEqual([report.failures, report.applied], [[], 0])
     assert.equal(next.firewall.mayAdd(other.key, 'IPv4'), false)
+    // The table of IPv6 was even removed.
     memory.isTaken = false
     memory.kernel.set('ip', { kind: 'table', family: 'IPv4', isOwned: false })
-    memory.kernel.set('ip6', { kind: 'table', family: 'IPv6', isOwned: false })
+    for (const key of Array.from(memory.kernel.keys())) if (key.startsWith('ip6')) memory.kernel.delete(key)
     const resumed = next.resumed
     await eventually(() => assert.ok(next.resumed > resumed))
     await next.settle()
     assert.deepEqual(memory.kernel.get('ip'), { kind: 'table', family: 'IPv4', isOwned: true })
+    assert.deepEqual(memory.kernel.get('ip6'), { kind: 'table', family: 'IPv6', isOwned: true })
     assert.ok(next.item('ip element cluster-ips 10.96.0.2 . tcp . 80') !== undefined)
     assert.equal(next.firewall.mayAdd(other.key, 'IPv4'), true)
   })
