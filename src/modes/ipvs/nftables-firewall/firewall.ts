@@ -3,7 +3,7 @@
  * Sets say which traffic, a few chains that are always there what happens to it. One pass writes
  * all of it, before the virtual servers.
  */
-import { NFT_FAMILY, type NftItem, type NftOperation, nftKey, type PrivateTable } from '../../../nftables/types.ts'
+import { NFT_FAMILY, type NftItem, type NftOperation, nftKey } from '../../../nftables/types.ts'
 import type { Wanted } from '../../../explain/wanted.ts'
 import type { CountedConnection, SetSize } from '../../../metrics/sources.ts'
 import type { AddressFrontend, FrontendKey } from '../../../service/frontends.ts'
@@ -11,7 +11,7 @@ import { type Reconciled, reconciled } from '../../../sync/reconciled.ts'
 import type { Stage } from '../../../sync/reconciler.ts'
 import type { TableIo } from '../../../sync/table.ts'
 import { TableSync } from '../../../sync/table-sync.ts'
-import { IP_FAMILIES, type IpFamily } from '../../../values/protocol.ts'
+import type { IpFamily } from '../../../values/protocol.ts'
 import type { ModeWatch, PendingPart } from '../../mode.ts'
 import { tableOfServices } from '../../table-health.ts'
 import type {
@@ -28,6 +28,7 @@ import { elementsOf, hairpinElements, wantedElements } from './elements.ts'
 import { FailedServices } from './failed-services.ts'
 import { HandOver } from './hand-over.ts'
 import { RANGES } from './layout.ts'
+import { observed } from './observed-table.ts'
 import { PlacedLayout } from './placed-layout.ts'
 import { RangeChains } from './range-chains.ts'
 import { TableDoubts } from './table-doubts.ts'
@@ -267,26 +268,6 @@ export class NftablesFirewall implements Firewall {
       sizes.set(name, (sizes.get(name) ?? 0) + 1)
     })
     return Array.from(sizes, ([name, entries]) => ({ name, entries, maxEntries: MAX_ELEMENTS }))
-  }
-}
-
-/** The same table; `onTable` is called for each private table that is read, or that is not there. */
-function observed(
-  io: NftKernel['table'],
-  onTable: (family: IpFamily, table: PrivateTable | undefined) => void,
-): NftKernel['table'] {
-  return {
-    kind: io.kind,
-    async list(keys, signal) {
-      const found = await io.list(keys, signal)
-      for (const family of IP_FAMILIES) {
-        const key = NFT_FAMILY[family]
-        const item = found.get(key)
-        if (keys === 'all' || keys.includes(key)) onTable(family, item?.kind === 'table' ? item : undefined)
-      }
-      return found
-    },
-    apply: (ops, signal) => io.apply(ops, signal),
   }
 }
 
