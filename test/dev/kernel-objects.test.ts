@@ -9,6 +9,7 @@ import { INVALID_COUNTER } from '../../src/modes/iptables/chains/fixed-render.ts
 import { IPTABLES_CHAINS } from '../../src/modes/iptables/chains/chain-names.ts'
 import { LOOPBACK_COUNTER } from '../../src/modes/iptables/chains/service-port-render.ts'
 import { CHAINS, IPVS_CHAINS } from '../../src/modes/ipvs/iptables-firewall/rules/chain-names.ts'
+import { layoutOf, RANGES } from '../../src/modes/ipvs/nftables-firewall/layout.ts'
 import { CLEANUP_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import { ipv6Setting } from '../../src/node/device-ipv6.ts'
 import { conntrackSettings, iptablesSysctls, ipvsSysctls } from '../../src/node/kernel-settings.ts'
@@ -62,6 +63,32 @@ describe('docs/kernel-objects.md', () => {
       return `\`${set?.name}\` ${set?.type}`
     })
     assert.deepEqual(rows.map(([name, type]) => `${name} ${type}`).sort(), wanted.sort())
+  })
+
+  it('has a row for each set and chain of the private tables', () => {
+    const [, part = ''] = PAGE.split('### The private tables of the nftables firewall')
+    const rows = rowsOf(part.split('\n## ')[0] ?? '').map(([name = '', where = '']) => ({
+      name: name.replaceAll('`', ''),
+      where,
+    }))
+    const settings = { localTraffic: undefined, masqueradeAll: false, masqueradeBit: 14 }
+    const items = layoutOf({ ...settings, family: 'IPv4', isOwned: true, takesAll: true, refuses: true })
+    const sets = items.flatMap((item) => (item.kind === 'set' ? [item.name] : []))
+    const chains = items.flatMap((item) => (item.kind === 'chain' ? [item] : []))
+    assert.deepEqual(
+      rows.map(({ name }) => name),
+      [
+        'set in the private table',
+        ...sets,
+        'chain in the private table',
+        ...chains.map(({ name }) => name),
+        `${RANGES}NAMESPACE/NAME`,
+      ],
+    )
+    for (const { name, hook } of chains) {
+      const where = hook === undefined ? '-' : `${hook.hook}, ${hook.type}, priority ${hook.priority}`
+      assert.equal(rows.find((row) => row.name === name)?.where, where, name)
+    }
   })
 
   it('names the sets whose IPv6 name is cut, and the temporary sets', () => {
