@@ -168,6 +168,15 @@ END`)
   it('has started no program', () => {
     assert.equal(existsSync(started), false)
   })
+
+  it('is compared with what is wanted, element by element', async () => {
+    const diff = await bench.command('diff')
+    assert.deepEqual([diff.code, diff.stdout], [0, ''], diff.stderr)
+    const explained = await bench.command('explain', 'default/every-kind-4', '--output', 'json')
+    assert.match(explained.stdout, /"nft-element"/)
+    assert.match(explained.stdout, /table ip kube-ipvs, set source-ranges/)
+    assert.doesNotMatch(explained.stdout, /"state": ?"(?:missing|differs|unknown)"/)
+  })
 })
 
 describe('the nftables firewall on tables that belong to no socket', needs('nft'), () => {

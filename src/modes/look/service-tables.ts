@@ -21,7 +21,14 @@ import { ROUTES } from '../../ipvs/route-diff.ts'
 import type { VirtualServer, VirtualServerKey } from '../../ipvs/types.ts'
 import { NFT_TABLE } from '../../nftables/kind.ts'
 import { PrivateTables } from '../../nftables/private-table.ts'
-import { NFT_FAMILY, type NftElement, type NftItem, nftKey, type NftOperation, PRIVATE_TABLE } from '../../nftables/types.ts'
+import {
+  NFT_FAMILY,
+  type NftElement,
+  type NftItem,
+  nftKey,
+  type NftOperation,
+  PRIVATE_TABLE,
+} from '../../nftables/types.ts'
 import { type FrontendKey, parseFrontendKey } from '../../service/frontends.ts'
 import { type PlanRow, type RowKind, rowOf } from '../../sync/plan.ts'
 import { CodedError } from '../../values/errors.ts'
@@ -140,7 +147,8 @@ export const SERVICE_TABLES = {
   nftables: {
     kind: 'nft-element',
     label: 'set element',
-    read: async ({ families }, _, signal) => liveTable<NftElement, NftOperation>(ELEMENTS, await readElements(families, signal)),
+    read: async ({ families }, _, signal) =>
+      liveTable<NftElement, NftOperation>(ELEMENTS, await readElements(families, signal)),
     place: ({ family, set }) => `table ${NFT_FAMILY[family]} ${PRIVATE_TABLE}, set ${set}`,
     where: 'in',
     means: (_, { set }) => {
