@@ -172,7 +172,7 @@ END`)
   it('is compared with what is wanted, element by element', async () => {
     const diff = await bench.command('diff')
     assert.deepEqual([diff.code, diff.stdout], [0, ''], diff.stderr)
-    const explained = await bench.command('explain', 'default/every-kind-4', '--output', 'json')
+    const explained = await bench.command('explain', 'demo/every-kind-4', '--output', 'json')
     assert.match(explained.stdout, /"nft-element"/)
     assert.match(explained.stdout, /table ip kube-ipvs, set source-ranges/)
     assert.doesNotMatch(explained.stdout, /"state": ?"(?:missing|differs|unknown)"/)
