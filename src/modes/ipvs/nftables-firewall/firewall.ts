@@ -74,6 +74,7 @@ export class NftablesFirewall implements Firewall {
   readonly #failed: FailedServices
   readonly #doubts: TableDoubts
   readonly #hand: HandOver
+  readonly #abort = new AbortController()
 
   constructor(options: NftablesFirewallOptions) {
     this.#options = options
@@ -102,6 +103,7 @@ export class NftablesFirewall implements Firewall {
       sync: this.#sync,
       keysOf: (family) => this.#layout.keys(family),
       now,
+      rebuild: (family) => this.#rebuild(family),
       onDoubt: () => listener.postponedReady(),
     })
     this.#hand = new HandOver({
@@ -225,9 +227,25 @@ export class NftablesFirewall implements Firewall {
   }
 
   async close(): Promise<void> {
+    this.#abort.abort()
     this.#doubts.close()
     this.#hand.close()
     this.#options.kernel.close()
+  }
+
+  /** In one transaction, which nobody can interrupt. What is refused of it is left to a pass. */
+  async #rebuild(family: IpFamily): Promise<void> {
+    const ops: NftOperation[] = []
+    for (const key of this.#sync.desiredKeys()) {
+      const item = this.#sync.desired(key)
+      if (item?.family === family) ops.push({ kind: 'add', item })
+      if (ops.length > AT_ONCE) return
+    }
+    try {
+      await this.#options.kernel.table.apply(ops, this.#abort.signal)
+    } catch {
+      // Closed.
+    }
   }
 
   #areRangesThere(key: FrontendKey): boolean | undefined {
@@ -270,6 +288,9 @@ export class NftablesFirewall implements Firewall {
     return Array.from(sizes, ([name, entries]) => ({ name, entries, maxEntries: MAX_ELEMENTS }))
   }
 }
+
+/** Items that the io writes in one transaction. */
+const AT_ONCE = 900
 
 /** The kernel counts the elements of a set in 32 bits. */
 const MAX_ELEMENTS = 2 ** 32 - 1

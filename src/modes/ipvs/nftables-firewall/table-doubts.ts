@@ -9,7 +9,11 @@ import type { IpFamily } from '../../../values/protocol.ts'
 
 /** Shortest time from the end of a repair to the next reading. */
 const PAUSE_MS = 5
-/** So many losses count as repairs, until there was none for QUIET_MS: a further one would have to wait (`Repairs`). */
+/**
+ * So many losses count as repairs and are left to a pass. A program that goes on removes the table
+ * faster than a pass may write it, so from then on it is rebuilt at once. They count again when
+ * there was none for QUIET_MS: before, a further one would have to wait (`Repairs`).
+ */
 const COUNTED = 3
 /** A little longer than repairs are remembered. */
 const QUIET_MS = 61_000
@@ -19,6 +23,8 @@ export interface TableDoubtsOptions {
   /** The keys of what is always in the table of a family. */
   readonly keysOf: (family: IpFamily) => readonly string[]
   readonly now: Clock
+  /** Writes all that is wanted in the table of a family at once, if that is not too much. Never rejects. */
+  readonly rebuild: (family: IpFamily) => Promise<void>
   /** A pass should read the tables. */
   readonly onDoubt: () => void
 }
@@ -73,23 +79,25 @@ export class TableDoubts {
     // At the next turn at the earliest: both families are lost together.
     this.#timer = setTimeout(() => {
       this.#timer = undefined
-      this.#doubt()
+      void this.#doubt()
     }, waitMs)
   }
 
-  #doubt(): void {
-    const { sync, keysOf, now, onDoubt } = this.#options
+  async #doubt(): Promise<void> {
+    const { sync, keysOf, now, rebuild, onDoubt } = this.#options
     const nowMs = now()
+    this.#doubtedMs = nowMs
     if (this.#isChanged) sync.doubt('all')
-    for (const family of this.#lost) if (this.#isCounted(family, nowMs)) sync.doubt(keysOf(family))
+    for (const family of this.#lost)
+      if (this.#isCounted(family, nowMs)) sync.doubt(keysOf(family))
+      else await rebuild(family)
     // What failed because the table was gone need not wait.
     if (this.#lost.size > 0) sync.takeRetries(Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY)
     sync.forget()
     this.#lost.clear()
     this.#isChanged = false
     this.#isMissed = false
-    this.#doubtedMs = nowMs
-    onDoubt()
+    if (!this.#isClosed) onDoubt()
   }
 
   #isCounted(family: IpFamily, nowMs: number): boolean {
