@@ -3,9 +3,9 @@
  * Sets say which traffic, a few chains that are always there what happens to it. One pass writes
  * all of it, before the virtual servers.
  */
-import { NFT_FAMILY, type NftItem, type NftOperation, nftKey } from '../../../nftables/types.ts'
+import { type NftItem, type NftOperation, nftKey } from '../../../nftables/types.ts'
 import type { Wanted } from '../../../explain/wanted.ts'
-import type { CountedConnection, SetSize } from '../../../metrics/sources.ts'
+import type { CountedConnection } from '../../../metrics/sources.ts'
 import type { AddressFrontend, FrontendKey } from '../../../service/frontends.ts'
 import { type Reconciled, reconciled } from '../../../sync/reconciled.ts'
 import type { Stage } from '../../../sync/reconciler.ts'
@@ -31,6 +31,7 @@ import { RANGES } from './layout.ts'
 import { observed } from './observed-table.ts'
 import { PlacedLayout } from './placed-layout.ts'
 import { RangeChains } from './range-chains.ts'
+import { sizesOf } from './set-sizes.ts'
 import { TableDoubts } from './table-doubts.ts'
 import type { LayoutSettings } from './wanted-layout.ts'
 
@@ -198,7 +199,7 @@ export class NftablesFirewall implements Firewall {
     return {
       tables: [{ counted: this.#sync, health }],
       connections: () => kernel.connections(),
-      sizes: () => this.#sizes(),
+      sizes: () => sizesOf(this.#sync),
     }
   }
 
@@ -276,24 +277,10 @@ export class NftablesFirewall implements Firewall {
     for (const [elementKey, element] of this.#ranges.elementsOf(key) ?? [])
       if (this.#sync.live(elementKey) === undefined) this.#sync.want(elementKey, element)
   }
-
-  /** No set of nf_tables has a limit of ours. */
-  #sizes(): readonly SetSize[] {
-    const sizes = new Map<string, number>()
-    this.#sync.forEachLive((item) => {
-      if (item.kind !== 'element') return
-      const name = `${NFT_FAMILY[item.family]} ${item.set}`
-      sizes.set(name, (sizes.get(name) ?? 0) + 1)
-    })
-    return Array.from(sizes, ([name, entries]) => ({ name, entries, maxEntries: MAX_ELEMENTS }))
-  }
 }
 
 /** Items that the io writes in one transaction. */
 const AT_ONCE = 900
-
-/** The kernel counts the elements of a set in 32 bits. */
-const MAX_ELEMENTS = 2 ** 32 - 1
 
 const OF_RANGES = new RegExp(`^ip6? (?:chain ${RANGES}|element source-ranges )`)
 
