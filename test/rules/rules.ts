@@ -89,6 +89,8 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'src/modes/leftovers/layouts.ts',
     'src/modes/leftovers/nft-leftovers.ts',
     'src/modes/leftovers/other-back-end.ts',
+    // Loaded after a complete pass: what the firewall that does not run left.
+    'src/modes/leftovers/other-firewalls.ts',
   ],
   'src/modes/iptables': [...SHARED_BY_MODES, 'src/modes/*', 'src/modes/leftovers'],
   // The half of the modes that looks: what the kernel has of either, for commands and for the daemon when it is asked.
@@ -97,10 +99,12 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'src/explain',
     'src/modes/*',
     'src/modes/ipvs/firewall.ts',
+    'src/modes/ipvs/firewalls.ts',
     'src/modes/ipvs/kernel.ts',
     'src/modes/ipvs/nftables-firewall/layout.ts',
     'src/modes/iptables/saved-frontends.ts',
     'src/modes/leftovers/layouts.ts',
+    'src/modes/leftovers/nft-leftovers.ts',
     'src/modes/leftovers/other-back-end.ts',
   ],
   // Leftovers know both modes; a mode that starts loads nothing of the other one but names of chains.
@@ -117,7 +121,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'src/modes/ipvs/iptables-firewall/rules/chain-names.ts',
     'src/modes/iptables/chains/chain-names.ts',
   ],
-  // Tables of nftables mode, which is none of ours: both modes remove them.
+  // Tables of nftables mode, which is none of ours, and those of our nftables firewall: both modes remove them.
   'src/modes/leftovers/nft-leftovers.ts': ['native', 'src/netlink', 'src/nftables', 'src/values'],
   // What a running daemon tells about itself: the shapes of its answers, and the commands' client.
   'src/inspect': ['src/config/types.ts', 'src/explain/wanted.ts', 'src/service', 'src/values'],
@@ -197,7 +201,7 @@ export const TOOLS: readonly string[] = [
 ]
 
 /** Lines of the files that the daemon may load, at its start or when it is asked. */
-export const MAX_DAEMON_LINES = 47_500
+export const MAX_DAEMON_LINES = 54_000
 
 /**
  * The program, its tools and the tests. Each imports from itself and from what precedes it, so that
