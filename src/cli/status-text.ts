@@ -37,6 +37,7 @@ function summary(status: Status, { style, width }: StatusTextOptions): string[] 
   const rows: (readonly [string, string])[] = [
     ['kube-ipvs', status.version],
     ['mode', modeText(status)],
+    ...firewallRows(status),
     ...daemonRows(status),
     ...fallbackRows(status),
     ...processRows(status),
@@ -59,7 +60,9 @@ function summary(status: Status, { style, width }: StatusTextOptions): string[] 
       'other back end',
       `${other.chains} chains of a proxy are in iptables-${other.backEnd} too: "kube-ipvs cleanup" removes them`,
     ])
-  if (hasIpvs) rows.push(['sets', setsText(status.sets)])
+  // The nftables firewall has none.
+  const hasSets = hasIpvs && (status.firewalls.length === 0 || status.firewalls.includes('iptables'))
+  if (hasSets) rows.push(['sets', setsText(status.sets)])
   if (rules !== null) {
     const services = new Set(rules.map(({ service }) => service)).size
     const what = `${services} Service port${services === 1 ? '' : 's'}, ${rules.length} address${rules.length === 1 ? '' : 'es'}`
@@ -72,6 +75,14 @@ function summary(status: Status, { style, width }: StatusTextOptions): string[] 
     rows.map(([name, value]) => [{ text: name, paint: (text: string) => style('dim', text) }, value]),
     { width },
   )
+}
+
+/** Which firewall ipvs mode uses and why; without a daemon that says so, which the kernel has. */
+function firewallRows({ mode, daemon, firewalls }: Status): (readonly [string, string])[] {
+  if (mode !== 'ipvs') return []
+  const firewall = daemon?.firewall ?? undefined
+  if (firewall !== undefined) return [['firewall', `${firewall.name}: ${printable(firewall.reason)}`]]
+  return firewalls.length === 0 ? [] : [['firewall', `${firewalls.join(' and ')}, according to the kernel`]]
 }
 
 function daemonRows({ daemon, daemonUnknown, socket, rows }: Status): (readonly [string, string])[] {

@@ -5,6 +5,7 @@
  */
 import type { ProxyMode } from '../config/field.ts'
 import type { IpFamily } from '../values/protocol.ts'
+import type { FirewallName } from './chosen-firewall.ts'
 
 export type { ProxyMode }
 
@@ -17,6 +18,8 @@ export interface ModeSigns {
   readonly device: object | undefined
   /** Our local routes. */
   readonly routes: { readonly size: number }
+  /** Tables of the nftables firewall; absent: not looked for. */
+  readonly privateTables?: readonly unknown[]
   readonly saved: { readonly [family in IpFamily]?: Chains }
 }
 
@@ -36,12 +39,19 @@ export function isOfMode(mode: ProxyMode, saved: Chains): boolean {
 }
 
 /** Both only while one mode replaces the other, or when a proxy was replaced without a cleanup. */
-export function modesIn({ device, routes, saved }: ModeSigns): readonly ProxyMode[] {
+export function modesIn(signs: ModeSigns): readonly ProxyMode[] {
+  const { device, routes, saved } = signs
   const hasRules = (mode: ProxyMode): boolean => Object.values(saved).some((tables) => isOfMode(mode, tables))
   return [
-    ...(device !== undefined || routes.size > 0 || hasRules('ipvs') ? (['ipvs'] as const) : []),
+    ...(device !== undefined || routes.size > 0 || firewallsIn(signs).length > 0 ? (['ipvs'] as const) : []),
     ...(hasRules('iptables') ? (['iptables'] as const) : []),
   ]
+}
+
+/** The firewalls of ipvs mode. Both only while one replaces the other. */
+export function firewallsIn({ privateTables = [], saved }: ModeSigns): readonly FirewallName[] {
+  const hasRules = Object.values(saved).some((tables) => isOfMode('ipvs', tables))
+  return [...(hasRules ? (['iptables'] as const) : []), ...(privateTables.length > 0 ? (['nftables'] as const) : [])]
 }
 
 /** The mode that the kernel has something of; null: of none, or of both. */

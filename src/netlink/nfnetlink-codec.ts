@@ -16,6 +16,8 @@ export type NetfilterSubsystem = (typeof NFNL_SUBSYS)[keyof typeof NFNL_SUBSYS]
 
 /** struct nfgenmsg: family, version (always 0, NFNETLINK_V0), res_id in big endian. */
 const NFGENMSG_BYTES = 4
+/** linux/netfilter.h: tables of nf_tables for both families. */
+const NFPROTO_INET = 1
 const NFNL_MSG_BATCH_BEGIN = 0x10
 const NFNL_MSG_BATCH_END = 0x11
 
@@ -28,10 +30,10 @@ export function beginNetfilter(
   message: number,
   flags: number,
   operation: string,
-  family?: IpFamily,
+  family?: IpFamily | 'inet',
 ): void {
   const at = batch.begin(typeOf(subsystem, message), flags, operation).header(NFGENMSG_BYTES)
-  if (family !== undefined) batch.setU8(at, FAMILY_NUMBER[family])
+  if (family !== undefined) batch.setU8(at, family === 'inet' ? NFPROTO_INET : FAMILY_NUMBER[family])
 }
 
 /** NFNL_MSG_BATCH_BEGIN: the rest of the datagram is one transaction of this subsystem. */

@@ -49,6 +49,7 @@ export const EMPTY: Status = {
   sets: { count: 34, entries: 7, grown: [] },
   ipvs: { ...IPVS, virtualServers: [] },
   modes: [],
+  firewalls: [],
   rules: null,
   verdict: { fine: null, reasons: ['no daemon answers'], notes: [] },
   socket: '/run/kube-ipvs/kube-ipvs.sock',

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { parseSave } from '../../src/iptables/save-text.ts'
-import { answeringMode, modesIn, type ModeSigns, onlyMode } from '../../src/modes/modes-in-kernel.ts'
+import { answeringMode, firewallsIn, modesIn, type ModeSigns, onlyMode } from '../../src/modes/modes-in-kernel.ts'
 
 const saved = (table: string, ...chains: readonly string[]) =>
   parseSave([`*${table}`, ...chains.map((chain) => `:${chain} - [0:0]`), 'COMMIT'].join('\n'))
@@ -19,6 +19,7 @@ test('the device, a local route or the chains of a mode show it, and what kubele
     [{ routes: { size: 1 } }, ['ipvs']],
     // Somebody has deleted the device.
     [{ saved: { IPv4: KUBELET, IPv6: IPVS } }, ['ipvs']],
+    [{ privateTables: ['ip kube-ipvs'] }, ['ipvs']],
     [{ saved: { IPv4: IPTABLES } }, ['iptables']],
     [{ device: {}, saved: { IPv4: IPTABLES } }, ['ipvs', 'iptables']],
     [{ saved: { IPv4: IPVS, IPv6: IPTABLES } }, ['ipvs', 'iptables']],
@@ -31,4 +32,15 @@ test('of two modes none is the only one, and iptables mode answers new connectio
   assert.equal(onlyMode(['ipvs', 'iptables']), null)
   assert.deepEqual([answeringMode([]), answeringMode(['ipvs'])], [undefined, 'ipvs'])
   assert.equal(answeringMode(['ipvs', 'iptables']), 'iptables')
+})
+
+test('chains of ipvs mode show the iptables firewall, and a private table the one of nftables', () => {
+  const rows: readonly [more: Partial<ModeSigns>, firewalls: readonly string[]][] = [
+    [{ device: {}, saved: { IPv4: IPTABLES } }, []],
+    [{ saved: { IPv6: IPVS } }, ['iptables']],
+    [{ privateTables: ['ip kube-ipvs'], saved: { IPv4: KUBELET } }, ['nftables']],
+    [{ privateTables: ['ip kube-ipvs'], saved: { IPv4: IPVS } }, ['iptables', 'nftables']],
+  ]
+  for (const [more, firewalls] of rows)
+    assert.deepEqual(firewallsIn({ ...NONE, ...more }), firewalls, JSON.stringify(more))
 })

@@ -18,6 +18,7 @@ import { removalOf } from '../ipvs/tables.ts'
 import { type Look, withLook } from '../look/look.ts'
 import { allVirtualServers, realServersOf } from '../look/virtual-servers.ts'
 import { IpvsLeftovers } from './ipvs-leftovers.ts'
+import { withdrawPrivateTables } from './nft-leftovers.ts'
 import { retryUntilDone } from '../../values/retry.ts'
 
 export interface AfterSwitchOptions {
@@ -68,6 +69,8 @@ async function removeOnce(
   { families, excluded, now, signal }: AfterSwitchOptions,
   isLate: boolean,
 ): Promise<Removal> {
+  // An address that it keeps for virtual servers would keep new connections from iptables mode.
+  await withdrawPrivateTables(signal)
   // A kernel whose ip_vs or whose part of the firewall was unloaded has the rest all the same.
   const [ipvs, firewall] = [await look.ipvs(signal), await look.firewall(signal)]
   const common = { rtnetlink: look.rtnetlink, families, excluded }

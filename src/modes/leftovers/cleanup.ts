@@ -16,6 +16,7 @@ import { removalOf } from '../ipvs/tables.ts'
 import { openLook } from '../look/look.ts'
 import { IpvsLeftovers } from './ipvs-leftovers.ts'
 import { CLEANUP_LAYOUT } from './layouts.ts'
+import { removeChainsOverNetlink } from './nft-chains.ts'
 import { findNftLeftovers, type RemovalResult, removeNftLeftovers } from './nft-leftovers.ts'
 
 export interface CleanupOptions {
@@ -75,6 +76,12 @@ async function removeFromTables(options: CleanupOptions): Promise<RemovalResult>
       unlessMissing('iptables-missing', () => look.iptables(signal)),
     )
     const other = await attempt('iptables-save', async () => iptables && (await look.otherIptables(signal)))
+    // Its chains can be there all the same.
+    const overNetlink =
+      iptables === undefined
+        ? await attempt('nft list ruleset', () => removeChainsOverNetlink(families, CLEANUP_LAYOUT, signal, { dryRun }))
+        : undefined
+    failures.push(...(overNetlink?.failures ?? []))
     const firewall = await attempt('ipset list', () => look.firewall(signal))
     const ipvs = await attempt('ipvsadm -L', () => look.ipvs(signal))
     const { rtnetlink } = look
@@ -100,7 +107,7 @@ async function removeFromTables(options: CleanupOptions): Promise<RemovalResult>
     }
     const commands = commandsOf(await reconciler().plan({ signal, now, onUnreadable }))
     if (!dryRun) failures.push(...(await removeAll(reconciler(), signal)))
-    return { commands, failures }
+    return { commands: [...(overNetlink?.commands ?? []), ...commands], failures }
   } finally {
     look.close()
   }

@@ -7,7 +7,7 @@ import type { VirtualServerKey } from '../../ipvs/types.ts'
 import type { Reconciled } from '../../sync/reconciled.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
 import type { FirewallRemains } from '../ipvs/firewall.ts'
-import { FIREWALL } from '../ipvs/kernel.ts'
+import { isAnyLeft } from '../ipvs/firewalls.ts'
 import { removalOf, removalOfVirtualServers, type TableOptions } from '../ipvs/tables.ts'
 import { withLook } from '../look/look.ts'
 
@@ -17,7 +17,7 @@ import { withLook } from '../look/look.ts'
  * alone say nothing, because only the firewall says which of them are ours. Loads no module.
  */
 export function hasIpvsLeftovers(signal: AbortSignal): Promise<boolean> {
-  return withLook(async (look) => (await look.hasVirtualIps(signal)) || FIREWALL.isLeft(look.families, signal))
+  return withLook(async (look) => (await look.hasVirtualIps(signal)) || isAnyLeft(look.families, signal))
 }
 
 export interface IpvsLeftoversOptions extends Pick<TableOptions, 'ipvs' | 'rtnetlink' | 'families' | 'excluded'> {

@@ -1,16 +1,34 @@
 /**
- * The tables that nftables mode of kube-proxy leaves, `ip kube-proxy` and `ip6 kube-proxy`;
- * everything in them is its own. A cleanup deletes them, and so does each mode once everything of
- * its own is written: until then they serve new connections. Established ones live on in conntrack.
+ * Whole tables of nf_tables that a proxy leaves: `ip kube-proxy` and `ip6 kube-proxy` of kube-proxy's
+ * nftables mode, and those of our nftables firewall. Everything in them is its own. A cleanup deletes
+ * them, and so does what runs once everything of its own is written: until then they serve new
+ * connections. Established ones live on in conntrack.
  */
 import { askNetfilter } from '../../../native/open.ts'
+import { flushNftTable } from '../../nftables/removal.ts'
+import { PRIVATE_TABLE } from '../../nftables/types.ts'
 import { deleteNftTable, listNftTables, type NftTable } from '../../nftables/tables.ts'
 import type { NetlinkConnection } from '../../netlink/connection.ts'
 import { asError } from '../../values/errors.ts'
 import type { Log } from '../../values/log.ts'
 import { retryUntilDone } from '../../values/retry.ts'
 
-const TABLE = 'kube-proxy'
+/** Of kube-proxy's nftables mode. */
+const PROXY_TABLE = 'kube-proxy'
+
+/** The tables of our nftables firewall. Starts no program; the kernel may load nf_tables. */
+export async function listPrivateTables(signal: AbortSignal): Promise<readonly NftTable[]> {
+  return askNetfilter([], (netlink) => namedTables(netlink, PRIVATE_TABLE, signal))
+}
+
+/**
+ * Removes the rules of our nftables firewall, so that it decides about no packet any more. Its sets
+ * stay: they say which virtual servers are ours.
+ */
+export async function withdrawPrivateTables(signal: AbortSignal): Promise<void> {
+  for (const table of await listPrivateTables(signal))
+    await askNetfilter(undefined, (netlink) => flushNftTable(netlink, table, { signal }))
+}
 
 /** What was removed, or would be, as commands, and what could not be read or removed. */
 export interface RemovalResult {
@@ -21,26 +39,36 @@ export interface RemovalResult {
 /** A kernel without nfnetlink has no tables. */
 const NOTHING: RemovalResult = { commands: [], failures: [] }
 
+/** Lines of the log. */
+const OF_PROXY = {
+  removed: 'Removed what nftables mode left',
+  failed: 'Cannot remove what nftables mode left; retrying',
+}
+const OF_FIREWALL = {
+  removed: 'Removed what the nftables firewall left',
+  failed: 'Cannot remove what the nftables firewall left; retrying',
+}
+
 /** From a failure to the next attempt. */
 const PERIOD_MS = 10_000
 
 /** What `removeNftLeftovers` would delete. Rejects when the kernel refuses to list tables. */
 export async function findNftLeftovers(signal: AbortSignal): Promise<RemovalResult> {
   return askNetfilter(NOTHING, async (netlink) => ({
-    commands: (await leftTables(netlink, signal)).map(deletionOf),
+    commands: (await namedTables(netlink, PROXY_TABLE, signal)).map(deletionOf),
     failures: [],
   }))
 }
 
 /**
- * Deletes the tables; what was deleted, and what could not be, as commands. Rejects when the kernel
+ * Deletes the tables of that name; what was deleted, and what could not be, as commands. Rejects when the kernel
  * refuses to list tables.
  */
-export async function removeNftLeftovers(signal: AbortSignal): Promise<RemovalResult> {
+export async function removeNftLeftovers(signal: AbortSignal, name = PROXY_TABLE): Promise<RemovalResult> {
   return askNetfilter(NOTHING, async (netlink) => {
     const commands: string[] = []
     const failures: { command: string; error: Error }[] = []
-    for (const table of await leftTables(netlink, signal)) {
+    for (const table of await namedTables(netlink, name, signal)) {
       const command = deletionOf(table)
       commands.push(command)
       try {
@@ -55,27 +83,39 @@ export async function removeNftLeftovers(signal: AbortSignal): Promise<RemovalRe
 }
 
 /**
- * Removes them after a start in another mode. Resolves when nothing is left, or when aborted;
- * retries whatever fails.
+ * Removes what nftables mode left after a start in another mode. Resolves when nothing is left, or
+ * when aborted; retries whatever fails.
  */
-export async function removeNftAfterSwitch(log: Log, signal: AbortSignal): Promise<void> {
+export function removeNftAfterSwitch(log: Log, signal: AbortSignal): Promise<void> {
+  return removeTables(PROXY_TABLE, OF_PROXY, log, signal)
+}
+
+/** The same for the nftables firewall, once that of iptables serves in its place. */
+export function removePrivateTables(log: Log, signal: AbortSignal): Promise<void> {
+  return removeTables(PRIVATE_TABLE, OF_FIREWALL, log, signal)
+}
+
+async function removeTables(name: string, texts: typeof OF_PROXY, log: Log, signal: AbortSignal): Promise<void> {
   const attempt = async (): Promise<boolean> => {
-    const { commands, failures } = await removeNftLeftovers(signal)
-    for (const { command, error } of failures)
-      log.warn('Cannot remove what nftables mode left; retrying', { command, error: error.message })
+    const { commands, failures } = await removeNftLeftovers(signal, name)
+    for (const { command, error } of failures) log.warn(texts.failed, { command, error: error.message })
     if (failures.length > 0) return false
-    if (commands.length > 0) log.info('Removed what nftables mode left', { commands })
+    if (commands.length > 0) log.info(texts.removed, { commands })
     return true
   }
   await retryUntilDone(attempt, {
-    onError: (error) => log.warn('Cannot remove what nftables mode left; retrying', { error }),
+    onError: (error) => log.warn(texts.failed, { error }),
     pauseMs: () => PERIOD_MS,
     signal,
   })
 }
 
-async function leftTables(netlink: NetlinkConnection, signal: AbortSignal): Promise<readonly NftTable[]> {
-  return (await listNftTables(netlink, { signal })).filter(({ name }) => name === TABLE)
+async function namedTables(
+  netlink: NetlinkConnection,
+  name: string,
+  signal: AbortSignal,
+): Promise<readonly NftTable[]> {
+  return (await listNftTables(netlink, { signal })).filter((table) => table.name === name)
 }
 
 /** The command that deletes a table, as an operator would type it. */

@@ -13,7 +13,8 @@ import { findOtherProxies, type ProxyProcess } from '../../node/other-proxies.ts
 import { CodedError } from '../../values/errors.ts'
 import { type SavedFrontend, savedFrontends } from '../iptables/saved-frontends.ts'
 import { chainsInOtherBackEnd, type OtherBackEnd } from '../leftovers/other-back-end.ts'
-import { isOfMode, modesIn, type ProxyMode } from '../modes-in-kernel.ts'
+import type { FirewallName } from '../chosen-firewall.ts'
+import { firewallsIn, isOfMode, modesIn, type ProxyMode } from '../modes-in-kernel.ts'
 import { type Look, type RulesSeen, type VirtualIpsSeen, withLook } from './look.ts'
 import { realServersOf } from './virtual-servers.ts'
 
@@ -43,6 +44,8 @@ export interface KernelState {
   readonly ipvs: IpvsState | null
   /** The modes that the kernel has something of. */
   readonly modes: readonly ProxyMode[]
+  /** The firewalls of ipvs mode that the kernel has something of. */
+  readonly firewalls: readonly FirewallName[]
   /** Addresses and node ports that rules of iptables mode serve; null when there are no such rules. */
   readonly rules: readonly SavedFrontend[] | null
   /**
@@ -101,6 +104,7 @@ export function readKernelState(signal: AbortSignal): Promise<KernelState> {
       sets: await setsState(look, signal),
       ipvs,
       modes: modesIn({ ...virtualIps, ...rules }),
+      firewalls: firewallsIn({ ...virtualIps, ...rules }),
       processes: (await findOtherProxies()).found,
     }
   })

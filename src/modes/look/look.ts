@@ -21,8 +21,11 @@ import { SERVICE_DEVICE } from '../../values/well-known.ts'
 import { chooseBackEnd, findOtherBackEnd } from '../iptables-back-end.ts'
 import type { FirewallRemains } from '../ipvs/firewall.ts'
 import { openIpset } from '../open-ipset.ts'
-import { FIREWALL, openIpvs, unlessMissing } from '../ipvs/kernel.ts'
+import { allRemains } from '../ipvs/firewalls.ts'
+import { openIpvs, unlessMissing } from '../ipvs/kernel.ts'
 import { CLEANUP_LAYOUT } from '../leftovers/layouts.ts'
+import { listPrivateTables } from '../leftovers/nft-leftovers.ts'
+import type { NftTable } from '../../nftables/tables.ts'
 import { modesIn, type ProxyMode } from '../modes-in-kernel.ts'
 import { readRulesOf } from '../nft-access.ts'
 
@@ -36,12 +39,14 @@ export interface RulesSeen {
   readonly unread: CodedError | undefined
 }
 
-/** What makes the node answer for virtual IPs. */
+/** What makes the node answer for virtual IPs, as far as no program is needed to see it. */
 export interface VirtualIpsSeen {
   /** kube-ipvs0 */
   readonly device: Link | undefined
   /** Our local routes, by address. */
   readonly routes: ReadonlyMap<string, LocalRoute>
+  /** Of the nftables firewall. */
+  readonly privateTables: readonly NftTable[]
 }
 
 interface Closeable {
@@ -94,7 +99,7 @@ export class Look {
 
   /** What firewalls of ipvs mode left; undefined: the kernel can have none. */
   firewall(signal: AbortSignal): Promise<FirewallRemains | undefined> {
-    this.#firewall ??= FIREWALL.remains(this.families, signal).then((remains) => remains && this.#keep(remains))
+    this.#firewall ??= allRemains(this.families, signal).then((remains) => remains && this.#keep(remains))
     return this.#firewall
   }
 
@@ -140,17 +145,18 @@ export class Look {
     }
   }
 
-  /** Starts no program and loads no module. */
+  /** Starts no program; the kernel may load nf_tables. */
   async virtualIps(signal: AbortSignal): Promise<VirtualIpsSeen> {
     const { rtnetlink, families } = this
     const device = await rtnetlink.getLink(SERVICE_DEVICE, { signal })
-    return { device, routes: liveRoutes(await listOwnRoutes(rtnetlink, families, { signal })) }
+    const routes = liveRoutes(await listOwnRoutes(rtnetlink, families, { signal }))
+    return { device, routes, privateTables: await listPrivateTables(signal) }
   }
 
-  /** Whether ipvs mode has kube-ipvs0 or local routes. Starts no program and loads no module. */
+  /** Whether ipvs mode has kube-ipvs0, local routes or private tables. Starts no program; the kernel may load nf_tables. */
   async hasVirtualIps(signal: AbortSignal): Promise<boolean> {
-    const { device, routes } = await this.virtualIps(signal)
-    return device !== undefined || routes.size > 0
+    const { device, routes, privateTables } = await this.virtualIps(signal)
+    return device !== undefined || routes.size > 0 || privateTables.length > 0
   }
 
   /**

@@ -78,7 +78,7 @@ function live(there: There = {}): Live {
     uses: server === undefined ? new Map() : new Map([[KEY, use]]),
     hasIpvs,
     rules: { saved: {}, unread: undefined },
-    virtualIps: { device: undefined, routes: new Map() },
+    virtualIps: { device: undefined, routes: new Map(), privateTables: [] },
   }
 }
 

@@ -101,7 +101,7 @@ const LIVE: Live = {
   uses: new Map(),
   hasIpvs: true,
   rules: { saved: {}, unread: undefined },
-  virtualIps: { device: undefined, routes: new Map() },
+  virtualIps: { device: undefined, routes: new Map(), privateTables: [] },
 }
 
 function targetOf(text: string): Target {

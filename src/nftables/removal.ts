@@ -1,0 +1,107 @@
+/**
+ * Removes rules and chains of nf_tables over nfnetlink: all rules of a table, and whole chains with
+ * the rules that lead to them, for tables whose programs are not installed or not wanted.
+ * @impure
+ */
+import { MAX_BATCH_MESSAGES, type MessageBatch, requestOf } from '../netlink/batch.ts'
+import type { CallOptions, NetlinkConnection } from '../netlink/connection.ts'
+import { beginNetfilter, encodeBatchBegin, encodeBatchEnd, NFNL_SUBSYS } from '../netlink/nfnetlink-codec.ts'
+import type { IpFamily } from '../values/protocol.ts'
+import type { NftPlace } from './rule.ts'
+import type { NftTable } from './tables.ts'
+
+// linux/netfilter/nf_tables.h
+const NFT_MSG_DELCHAIN = 5
+const NFT_MSG_DELRULE = 8
+const NFTA_CHAIN_TABLE = 1
+const NFTA_CHAIN_NAME = 3
+const NFTA_RULE_TABLE = 1
+const NFTA_RULE_CHAIN = 2
+const NFTA_RULE_HANDLE = 3
+
+/** One message of a transaction. Without `chain` it is about all rules of the table, without `handle` about those of the chain. */
+type Removal =
+  | { readonly kind: 'rules'; readonly table: string; readonly chain?: string; readonly handle?: bigint }
+  | { readonly kind: 'chain'; readonly table: string; readonly chain: string }
+
+/** Removes every rule of the table in one transaction; chains and sets stay. A table that is gone has none. */
+export function flushNftTable(
+  netlink: NetlinkConnection,
+  { family, name }: NftTable,
+  options: CallOptions = {},
+): Promise<void> {
+  return remove(netlink, family, [{ kind: 'rules', table: name }], options)
+}
+
+export interface ChainRemoval {
+  readonly family: IpFamily
+  readonly table: string
+  /** Rules that lead to the chains. */
+  readonly jumps: readonly NftPlace[]
+  /** Chains to empty. */
+  readonly emptied: readonly string[]
+  /** Those of them to delete: no other rule leads to them. */
+  readonly deleted: readonly string[]
+}
+
+/**
+ * Removes the jumps in one transaction, so that packets pass either all of the chains or none; then
+ * the chains, in as many as it takes.
+ */
+export async function removeNftChains(
+  netlink: NetlinkConnection,
+  { family, table, jumps, emptied, deleted }: ChainRemoval,
+  options: CallOptions = {},
+): Promise<void> {
+  const work: readonly Removal[][] = [
+    jumps.map(({ chain, handle }) => ({ kind: 'rules', table, chain, handle })),
+    emptied.map((chain) => ({ kind: 'rules', table, chain })),
+    deleted.map((chain) => ({ kind: 'chain', table, chain })),
+  ]
+  for (const removals of work)
+    for (let first = 0; first < removals.length; first += PORTION)
+      await remove(netlink, family, removals.slice(first, first + PORTION), options)
+}
+
+/** A transaction has a message before and after them. */
+const PORTION = MAX_BATCH_MESSAGES - 2
+
+/** Rejects with the first refusal: then nothing of the transaction has happened. */
+async function remove(
+  netlink: NetlinkConnection,
+  family: IpFamily,
+  removals: readonly Removal[],
+  options: CallOptions,
+): Promise<void> {
+  const outcomes = await netlink.transact(
+    requestOf((batch) => encodeRemovals(batch, family, removals)),
+    options,
+  )
+  const refusal = outcomes.find((outcome) => outcome !== undefined && outcome.code !== 'ENOENT')
+  if (refusal !== undefined) throw refusal
+}
+
+/** A whole transaction. */
+export function encodeRemovals(batch: MessageBatch, family: IpFamily, removals: readonly Removal[]): void {
+  encodeBatchBegin(batch, NFNL_SUBSYS.NFTABLES)
+  for (const removal of removals) {
+    if (removal.kind === 'chain') {
+      beginNetfilter(batch, NFNL_SUBSYS.NFTABLES, NFT_MSG_DELCHAIN, 0, 'NFT_MSG_DELCHAIN', family)
+      batch.string(NFTA_CHAIN_TABLE, removal.table)
+      batch.string(NFTA_CHAIN_NAME, removal.chain)
+    } else {
+      beginNetfilter(batch, NFNL_SUBSYS.NFTABLES, NFT_MSG_DELRULE, 0, 'NFT_MSG_DELRULE', family)
+      batch.string(NFTA_RULE_TABLE, removal.table)
+      if (removal.chain !== undefined) batch.string(NFTA_RULE_CHAIN, removal.chain)
+      if (removal.handle !== undefined) batch.binary(NFTA_RULE_HANDLE, bigEndian(removal.handle))
+    }
+    batch.end()
+  }
+  encodeBatchEnd(batch, NFNL_SUBSYS.NFTABLES)
+}
+
+function bigEndian(value: bigint): Uint8Array {
+  const bytes = new Uint8Array(8)
+  new DataView(bytes.buffer).setBigUint64(0, value)
+  return bytes
+}
