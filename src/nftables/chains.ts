@@ -24,13 +24,15 @@ const NFTA_HOOK_HOOKNUM = 1
 /** NF_DROP; NF_ACCEPT is 1. */
 const NF_DROP = 0
 
+export type NftFamily = 'inet' | 'ip' | 'ip6'
+
 /** NFPROTO_* of linux/netfilter.h: the families through which packets of IP pass. */
-export const FAMILIES: Readonly<Record<number, string>> = { 1: 'inet', 2: 'ip', 10: 'ip6' }
+export const FAMILIES: Readonly<Record<number, NftFamily>> = { 1: 'inet', 2: 'ip', 10: 'ip6' }
 /** NF_INET_* hooks by their number. */
 const HOOKS = ['prerouting', 'input', 'forward', 'output', 'postrouting'] as const
 
 export interface NftBaseChain {
-  readonly family: string
+  readonly family: NftFamily
   readonly table: string
   readonly chain: string
   readonly hook: (typeof HOOKS)[number]

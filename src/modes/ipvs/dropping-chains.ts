@@ -1,0 +1,118 @@
+/**
+ * Chains of other firewalls that drop packets of Services whatever the nftables firewall accepts: an
+ * accept ends only its own table, and a base chain with the policy drop decides by itself.
+ */
+import { askNetfilter } from '../../../native/open.ts'
+import { isBesideIptables, listNftBaseChains, type NftBaseChain } from '../../nftables/chains.ts'
+import { tablesThatAcceptAnswers } from '../../nftables/accepted-answers.ts'
+import { PRIVATE_TABLE } from '../../nftables/types.ts'
+import type { ProblemLog } from '../../serve/problem-log.ts'
+import type { Problem } from '../../values/errors.ts'
+import type { Log } from '../../values/log.ts'
+
+export interface DroppingChain {
+  /** `ip filter` */
+  readonly table: string
+  readonly chain: string
+  readonly hook: 'input' | 'forward'
+  /** Rules of iptables are in this chain, so those of iptables mode too. */
+  readonly isOfIptables: boolean
+}
+
+/** Tables of proxies of Kubernetes decide about traffic of Services on purpose. */
+const OF_PROXIES: ReadonlySet<string> = new Set([PRIVATE_TABLE, 'kube-proxy'])
+
+/**
+ * Without those of the hook forward whose table accepts answers by the state of their connection.
+ * None where the kernel has no nf_tables. Starts no program, so chains of iptables-legacy are not seen.
+ */
+export async function droppingChains(signal: AbortSignal): Promise<readonly DroppingChain[]> {
+  return askNetfilter([], async (netlink) => {
+    const chains = await listNftBaseChains(netlink, { signal })
+    const dropping = droppingAmong(chains)
+    const ofForward = new Set(dropping.flatMap(({ hook, table }) => (hook === 'forward' ? [table] : [])))
+    const tables = chains.filter((base) => ofForward.delete(tableOf(base)))
+    const accepting = await tablesThatAcceptAnswers(netlink, tables, { signal })
+    return dropping.filter(({ hook, table }) => hook === 'input' || !accepting.has(table))
+  })
+}
+
+function tableOf({ family, table }: NftBaseChain): string {
+  return `${family} ${table}`
+}
+
+export function droppingAmong(chains: readonly NftBaseChain[]): readonly DroppingChain[] {
+  return chains.flatMap((base): readonly DroppingChain[] => {
+    const { table, chain, hook, type, policy } = base
+    if (policy !== 'drop' || type !== 'filter' || OF_PROXIES.has(table)) return []
+    if (hook !== 'input' && hook !== 'forward') return []
+    return [{ table: tableOf(base), chain, hook, isOfIptables: !isBesideIptables(base) }]
+  })
+}
+
+/** The command that adds the rule which the chain needs. */
+export function ruleToAdd({ table, chain, hook, isOfIptables }: DroppingChain): string {
+  if (isOfIptables) {
+    const program = table.startsWith('ip6 ') ? 'ip6tables' : 'iptables'
+    return hook === 'forward'
+      ? `${program} -A ${chain} -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT`
+      : `${program} -A ${chain} -d SERVICE-ADDRESSES -j ACCEPT`
+  }
+  const match = hook === 'forward' ? 'ct state established,related' : `${addressField(table)} daddr SERVICE-ADDRESSES`
+  return `nft add rule ${table} ${chain} ${match} accept`
+}
+
+function addressField(table: string): 'ip' | 'ip6' {
+  return table.startsWith('ip6 ') ? 'ip6' : 'ip'
+}
+
+/** Chains that a message names. */
+const NAMED = 5
+
+export interface DroppingReport {
+  readonly problems: Pick<ProblemLog, 'report'>
+  readonly log: Log
+  readonly signal: AbortSignal
+}
+
+/** Chains at the hook input that were logged. */
+export type LoggedChains = Set<string>
+
+/**
+ * Reports as a problem the chains that drop answers, while the nftables firewall runs, and logs
+ * once those that may drop what clients send: only their owner knows whether their rules accept it,
+ * and they do the same to the firewall of iptables. Rejects only when aborted.
+ */
+export async function reportDropping({ problems, log, signal }: DroppingReport, logged: LoggedChains): Promise<void> {
+  try {
+    const dropping = await droppingChains(signal)
+    const ofAnswers = dropping.filter(({ hook }) => hook === 'forward')
+    problems.report('firewall', 'policies', droppingProblems(ofAnswers))
+    for (const one of dropping) {
+      const key = `${one.table} ${one.chain}`
+      if (one.hook !== 'input' || logged.has(key)) continue
+      logged.add(key)
+      log.warn('A chain of another firewall drops packets to Services that its rules do not accept', {
+        chain: key,
+        rule: ruleToAdd(one),
+      })
+    }
+  } catch (error) {
+    signal.throwIfAborted()
+    log.warn('Cannot ask the kernel for chains of other firewalls', { error })
+  }
+}
+
+/** One problem for all of them; none where there are none. */
+export function droppingProblems(dropping: readonly DroppingChain[]): readonly Problem[] {
+  if (dropping.length === 0) return []
+  return [{ code: 'policy-drops', about: 'node', subject: 'nftables', message: droppingText(dropping) }]
+}
+
+export function droppingText(dropping: readonly DroppingChain[]): string {
+  const named = dropping
+    .slice(0, NAMED)
+    .map((one) => `chain ${one.chain} of table ${one.table} drops answers to clients: "${ruleToAdd(one)}"`)
+  const more = dropping.length > NAMED ? ` and ${dropping.length - NAMED} more` : ''
+  return `an accept of the nftables firewall does not overrule the policy drop of another table; ${named.join('; ')}${more}`
+}
