@@ -9,7 +9,7 @@ import { type Names, servicePortAt } from '../inspect/names.ts'
 import type { DaemonView, RowsView } from '../inspect/view.ts'
 import { type IpvsState, type KernelState, readKernelState } from '../modes/look/kernel-state.ts'
 import { fallbackOf } from '../modes/fallback.ts'
-import { findLack } from '../modes/ipvs/kernel.ts'
+import { type FirewallSettings, findLack } from '../modes/ipvs/kernel.ts'
 import { onlyMode } from '../modes/modes-in-kernel.ts'
 import { noRows, ROW_STATES } from '../sync/plan.ts'
 import { CodedError } from '../values/errors.ts'
@@ -36,7 +36,7 @@ export async function readStatus(
   signal: AbortSignal,
   warn: (text: string) => void,
 ): Promise<Status> {
-  const { metricsBindAddress, mode, ipvs } = settings.configuration
+  const { metricsBindAddress, mode, ipvs, kubeIPVS } = settings.configuration
   const known = await whoKnows(client, namedSource(flags, settings), () => namesOf(settings, signal))
   const daemon = known.from === 'daemon' ? known.daemon : null
   const daemonUnknown = known.from === 'daemon' ? null : known.silence
@@ -51,7 +51,7 @@ export async function readStatus(
     mode: daemon?.mode ?? running ?? onlyMode(state.modes),
     fallback:
       (daemon === null
-        ? fallbackOf(await lackingOf(running, metricsBindAddress, mode, signal), ipvs.scheduler)
+        ? fallbackOf(await lackingOf(running, metricsBindAddress, mode, kubeIPVS, signal), ipvs.scheduler)
         : fallbackIn(daemon, ipvs.scheduler)) ?? null,
     proxy: { address: metricsBindAddress, answers: running !== undefined },
     version: VERSION,
@@ -70,9 +70,10 @@ async function lackingOf(
   running: string | undefined,
   metricsBindAddress: string,
   mode: string,
+  firewall: FirewallSettings,
   signal: AbortSignal,
 ): Promise<string> {
-  if (running === undefined) return lackOf(mode, signal)
+  if (running === undefined) return lackOf(mode, firewall, signal)
   return running === 'iptables' ? fallbackReason(metricsBindAddress) : ''
 }
 
@@ -109,10 +110,10 @@ function rowsIn(answer: Answered<RowsView>): Status['rows'] {
 }
 
 /** What the configured mode lacks on this kernel; '' when that is nothing or unknown. */
-async function lackOf(mode: string, signal: AbortSignal): Promise<string> {
+async function lackOf(mode: string, firewall: FirewallSettings, signal: AbortSignal): Promise<string> {
   if (mode !== 'ipvs') return ''
   try {
-    return (await findLack(signal)) ?? ''
+    return (await findLack(firewall, signal)).lack ?? ''
   } catch (error) {
     // The state of iptables has its own row.
     if (error instanceof CodedError) return ''

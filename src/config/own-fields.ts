@@ -65,8 +65,14 @@ export const OWN_FIELDS = {
     written: 'unlessDefault',
     flag: { name: 'virtual-addresses', group: 'own', value: 'addresses|routes', appliesWithFile: true },
   }),
+  'kubeIPVS.firewall': field('text', 'auto', LIVE_IN_IPVS_MODE, {
+    doc: 'What masquerades, filters and refuses traffic of Services in ipvs mode: rules of iptables with ipsets, as kube-proxy has them, or tables of nf_tables of our own, for which no program is started; auto: iptables where the node has everything for it, else nftables.',
+    words: ['auto', 'iptables', 'nftables'],
+    written: 'unlessDefault',
+    flag: { name: 'firewall', group: 'own', value: 'auto|iptables|nftables', appliesWithFile: true },
+  }),
   'kubeIPVS.fallback': field('text', 'iptables', IN_IPVS_MODE, {
-    doc: 'What to do in ipvs mode when the kernel lacks ip_vs, ip_set or xt_set: start in iptables mode, or end with an error as kube-proxy does.',
+    doc: 'What to do in ipvs mode when the kernel lacks ip_vs, or what the firewall needs (ip_set or xt_set, nf_tables): start in iptables mode, or end with an error as kube-proxy does.',
     words: ['iptables', 'none'],
     written: 'unlessDefault',
     flag: { name: 'fallback', group: 'own', value: 'iptables|none', appliesWithFile: true },

@@ -27,6 +27,7 @@ export function daemonView(proxy: Inspected, nowMs: number): DaemonView {
     mode: mode.name,
     configuredMode: configuration.mode,
     fallback: fallback === undefined ? null : { ...fallback },
+    firewall: firewallOf(mode.firewall),
     virtualAddresses: configuration.kubeIPVS.virtualAddresses === 'routes' ? 'routes' : 'addresses',
     families: mode.families,
     node: {
@@ -64,6 +65,12 @@ export function daemonView(proxy: Inspected, nowMs: number): DaemonView {
       return { key, owner, others }
     }),
   }
+}
+
+function firewallOf(firewall: Inspected['mode']['firewall']): Exclude<DaemonView['firewall'], undefined> {
+  if (firewall === undefined) return null
+  const { name, configured, reason } = firewall
+  return { name, configured, reason }
 }
 
 function settingsOf({ iptables, conntrack, ipvs, kubeIPVS, ...all }: KubeProxyConfiguration): DaemonView['settings'] {

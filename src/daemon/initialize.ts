@@ -5,7 +5,13 @@ import type { IpvsConnection } from '../ipvs/connection.ts'
 import { initializeIptablesNode } from '../modes/iptables/kernel.ts'
 import { fallbackFor, logFallback } from '../modes/fallback.ts'
 import { openIpvs } from '../modes/ipvs/kernel.ts'
-import { checkNode, initializeDevice, initializeNode, logFindings } from '../modes/ipvs/node-preparation.ts'
+import {
+  checkNode,
+  initializeDevice,
+  initializeNode,
+  likelyFirewall,
+  logFindings,
+} from '../modes/ipvs/node-preparation.ts'
 import { requireNetAdmin } from '../node/capabilities.ts'
 import { deadlineSignal } from '../node/deadline.ts'
 import { kernelFamilies } from '../node/families.ts'
@@ -41,10 +47,14 @@ export async function initializeOnly(configuration: KubeProxyConfiguration, log:
     await initializeDevice(log, signal)
   }
   // The settings are written: a kernel that does not answer must not keep the proxy from its start.
-  await checkNode({ configuration, mode, signal }).then(
-    ({ findings }) => logFindings(findings, log),
-    (error: unknown) => log.warn('Cannot query the kernel for missing features', { error }),
-  )
+  try {
+    // Asking for a firewall makes the kernel load its modules.
+    const check = mode === 'ipvs' ? { firewall: await likelyFirewall(configuration, signal) } : {}
+    const { findings } = await checkNode({ configuration, mode, ...check, signal })
+    logFindings(findings, log)
+  } catch (error) {
+    log.warn('Cannot query the kernel for missing features', { error })
+  }
   for (const ipFamily of kernelFamilies().families)
     log.info('System initialized and --init-only specified', { ipFamily })
 }

@@ -37,6 +37,7 @@ const APPLY: Readonly<Record<LivePath, Apply>> = {
   'iptables.syncPeriod': readByProxy,
   'iptables.minSyncPeriod': readByProxy,
   'kubeIPVS.virtualAddresses': readByProxy,
+  'kubeIPVS.firewall': readByProxy,
   'kubeIPVS.maxRealServers': readByProxy,
   'conntrack.maxPerCore': conntrack,
   'conntrack.min': conntrack,

@@ -24,7 +24,7 @@ export interface ProxyMetricsOptions {
   readonly configuration: Pick<KubeProxyConfiguration, 'featureGates' | 'kubeIPVS' | 'mode'>
   /** Why the mode is not the configured one. */
   readonly fallback?: Fallback | undefined
-  readonly mode: Pick<Mode, 'name' | 'families' | 'parts' | 'sources'>
+  readonly mode: Pick<Mode, 'name' | 'firewall' | 'families' | 'parts' | 'sources'>
   readonly desired: DesiredFrontends
   readonly nodeLabels: Pick<FollowedNodeLabels, 'nodeCount'>
   readonly nodeName: string
@@ -51,12 +51,16 @@ export function proxyMetrics(options: ProxyMetricsOptions): Metrics {
 
 function sourcesOf(options: ProxyMetricsOptions): Sources {
   const { configuration, mode, desired, nodeLabels, now } = options
+  const { firewall } = mode
   const readTraffic = mode.sources.ipvs?.readTraffic
   return {
     ...mode.sources,
     version: VERSION,
     kernelRelease: kernelRelease(),
     mode: { configured: configuration.mode, active: mode.name, reason: options.fallback?.reason ?? '' },
+    ...(firewall === undefined
+      ? {}
+      : { firewall: { configured: firewall.configured, active: firewall.name, reason: firewall.lack } }),
     featureGates: () => featureGatesOf(configuration.featureGates),
     serviceCount: () => desired.serviceCount,
     conflictCount: () => desired.lossCount,

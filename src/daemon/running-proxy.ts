@@ -1,5 +1,5 @@
 /**
- * The proxy that runs, and its replacement by one that may have another mode. The old proxy runs
+ * The proxy that runs, and its replacement by one that may have another mode or firewall. The old proxy runs
  * until the new one has opened the kernel, then hands over its objects and health check ports; the
  * kernel keeps its state in between, and what the old mode left is removed by the new one. Whether
  * a replacement is wanted is decided from the present state each time, never from an earlier one.
@@ -169,10 +169,18 @@ export class RunningProxy {
     })
   }
 
-  /** Gives the proxy that runs the configuration, unless that needs another proxy. */
+  /**
+   * Gives the proxy that runs the configuration, unless that has another mode. Another firewall
+   * needs another proxy too; until there is one, the proxy that runs keeps its own.
+   */
   #applyLive(): void {
-    if (!this.#isBetween && this.#configuration.mode === this.configuration.mode)
-      this.#proxy?.reconfigure(this.#configuration)
+    const { mode, kubeIPVS } = this.#configuration
+    if (this.#isBetween || mode !== this.configuration.mode) return
+    const { firewall } = this.configuration.kubeIPVS
+    const isSame = mode !== 'ipvs' || kubeIPVS.firewall === firewall
+    this.#proxy?.reconfigure(
+      isSame ? this.#configuration : { ...this.#configuration, kubeIPVS: { ...kubeIPVS, firewall } },
+    )
   }
 
   /** Why the proxy that runs has to be replaced, from what is true now; undefined: it does not have to. */
@@ -181,6 +189,7 @@ export class RunningProxy {
     const { mode, kubeIPVS } = this.#configuration
     if (mode !== this.#proxy.configuration.mode) return 'configuration'
     if (this.#isIpvsLost) return 'ipvs-lost'
+    if (mode === 'ipvs' && kubeIPVS.firewall !== this.#proxy.configuration.kubeIPVS.firewall) return 'firewall'
     return this.#isIpvsReady && kubeIPVS.switchBack ? 'switch-back' : undefined
   }
 
@@ -226,6 +235,15 @@ export class RunningProxy {
       await next.discard()
       return true
     }
+    // A node that serves in ipvs mode is not taken out of it for a firewall that cannot work.
+    if (reason === 'firewall' && old.mode === 'ipvs' && next.proxy.mode !== 'ipvs') {
+      await next.discard()
+      if (!this.#isClosed)
+        log.warn('Cannot switch the firewall; the running one stays until a retry', {
+          firewall: configuration.kubeIPVS.firewall,
+        })
+      return false
+    }
     if (!this.#isStillWanted(next.proxy.mode, configuration)) {
       await next.discard()
       if (!this.#isClosed)
@@ -259,7 +277,10 @@ export class RunningProxy {
    */
   #isStillWanted(mode: ProxyMode, prepared: KubeProxyConfiguration): boolean {
     const present = this.#configuration
-    const isSame = this.#reason !== undefined && present.mode === prepared.mode
+    const isSame =
+      this.#reason !== undefined &&
+      present.mode === prepared.mode &&
+      present.kubeIPVS.firewall === prepared.kubeIPVS.firewall
     return isSame && changesBetween(prepared, present, mode).restart.length === 0
   }
 }

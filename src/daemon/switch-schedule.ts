@@ -5,10 +5,11 @@
 import type { Clock } from '../values/clock.ts'
 import type { Log } from '../values/log.ts'
 
-export type SwitchReason = 'configuration' | 'switch-back' | 'ipvs-lost'
+export type SwitchReason = 'configuration' | 'firewall' | 'switch-back' | 'ipvs-lost'
 
 export const SWITCH_REASONS: Readonly<Record<SwitchReason, string>> = {
   configuration: 'the mode of the configuration file changed',
+  firewall: 'kubeIPVS.firewall of the configuration file changed',
   'switch-back': 'the kernel has everything for ipvs mode now',
   'ipvs-lost': 'the kernel has no IPVS any more',
 }

@@ -9,7 +9,7 @@ import type { KubeProxyConfiguration } from '../config/types.ts'
 import { restOfChain } from '../nftables/chain-rest.ts'
 import { isBesideIptables, listNftBaseChains } from '../nftables/chains.ts'
 import { listNftTables } from '../nftables/tables.ts'
-import { checkNode } from '../modes/ipvs/node-preparation.ts'
+import { checkNode, likelyFirewall } from '../modes/ipvs/node-preparation.ts'
 import type { Look } from '../modes/look/look.ts'
 import { modesIn, type ProxyMode } from '../modes/modes-in-kernel.ts'
 import type { IptablesChoice } from '../node/iptables-choice.ts'
@@ -103,7 +103,8 @@ function readLacks(
   choice?: IptablesChoice,
 ): Promise<NodeFacts['lacks']> {
   return attempt(async () => {
-    const options = choice === undefined ? {} : { iptables: choice }
+    const firewall = await likelyFirewall(configuration, signal)
+    const options = choice === undefined ? { firewall } : { firewall, iptables: choice }
     const { findings } = await checkNode({ configuration, signal, ...options })
     return findings
   })

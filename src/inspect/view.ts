@@ -115,6 +115,8 @@ export const DAEMON_VIEW = object({
   configuredMode: mode,
   /** Why the mode is not the configured one; null: nothing is missing, or a switch of the mode is under way. */
   fallback: nullable(object({ reason: string, message: string, remedy: string })),
+  /** The firewall of ipvs mode and why it was chosen; null: iptables mode. Absent: an earlier version. */
+  firewall: optional(nullable(object({ name: oneOf('iptables', 'nftables'), configured: string, reason: string }))),
   virtualAddresses: oneOf('addresses', 'routes'),
   families: list(family),
   node,

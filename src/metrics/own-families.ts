@@ -15,7 +15,13 @@ export const OWN = {
   mode: {
     name: 'kubeipvs_mode',
     type: 'gauge',
-    help: 'Constant 1, labelled with the configured mode, the active mode and the reason for a difference: ipvs-missing, ipset-missing, set-match-missing, or empty.',
+    help: 'Constant 1, labelled with the configured mode, the active mode and the reason for a difference: ipvs-missing, ipset-missing, set-match-missing, nftables-missing, or empty.',
+    labels: ['active', 'configured', 'reason'],
+  },
+  firewall: {
+    name: 'kubeipvs_firewall',
+    type: 'gauge',
+    help: 'Constant 1 in ipvs mode, labelled with kubeIPVS.firewall, the firewall that runs, and with auto what the iptables firewall lacks: iptables-missing, ipset-missing, set-match-missing, or empty.',
     labels: ['active', 'configured', 'reason'],
   },
   services: {

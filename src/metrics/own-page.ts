@@ -16,6 +16,8 @@ export function writeOwn(page: MetricsPage, sources: Sources): void {
   page.value(OWN.build, [sources.kernelRelease, process.version, sources.version], 1)
   const { active, configured, reason } = sources.mode
   page.value(OWN.mode, [active, configured, reason], 1)
+  const { firewall } = sources
+  if (firewall !== undefined) page.value(OWN.firewall, [firewall.active, firewall.configured, firewall.reason], 1)
   page.value(OWN.services, [], sources.serviceCount())
   page.value(OWN.conflicts, [], sources.conflictCount())
   const { total, limit, leftOut } = sources.room()

@@ -95,6 +95,8 @@ export interface Sources extends KernelSources {
   readonly version: string
   readonly kernelRelease: string
   readonly mode: ModeLabels
+  /** The firewall of ipvs mode. */
+  readonly firewall?: ModeLabels
   readonly featureGates: () => readonly FeatureGate[]
   readonly serviceCount: () => number
   readonly conflictCount: () => number

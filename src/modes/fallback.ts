@@ -15,6 +15,7 @@ const LACKS = {
   'ipvs-missing': ['ip_vs', 'the kernel has no IPVS (module ip_vs)'],
   'ipset-missing': ['ip_set', 'the kernel has no ipset (module ip_set)'],
   'set-match-missing': ['xt_set', 'the kernel has no match "set" for iptables (module xt_set)'],
+  'nftables-missing': ['nf_tables', 'the kernel has no nf_tables for the nftables firewall (module nf_tables)'],
 } as const
 
 /** The code of the error that opening ipvs mode rejects with. */
@@ -41,7 +42,8 @@ export const lackText = (reason: FallbackReason): string => LACKS[reason][1]
 export function fallbackOf(code: string, scheduler: string): Fallback | undefined {
   if (!isFallbackReason(code)) return undefined
   const [module, message] = LACKS[code]
-  return { reason: code, message, remedy: moduleRemedy(module, modulesAtBoot(schedulerOf(scheduler)), thisHost()) }
+  const atBoot = modulesAtBoot(schedulerOf(scheduler), code === 'nftables-missing' ? 'nftables' : 'iptables')
+  return { reason: code, message, remedy: moduleRemedy(module, atBoot, thisHost()) }
 }
 
 /**

@@ -2,6 +2,7 @@
 import type { KubeProxyConfiguration, ProxyMode } from '../config/types.ts'
 import type { StaleFlows } from '../conntrack/stale-flows.ts'
 import type { CurrentDrain } from '../ipvs/drains.ts'
+import type { ChosenFirewall } from './chosen-firewall.ts'
 import type { TableHealth } from './table-health.ts'
 import type { KernelSources } from '../metrics/sources.ts'
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
@@ -91,6 +92,8 @@ export interface Mode {
   /** Which one it is: after a fallback not the configured one. */
   readonly name: ProxyMode
   readonly dataplane: ModeDataplane
+  /** The firewall of ipvs mode; iptables mode has none beside its rules. */
+  readonly firewall?: ChosenFirewall
   /** Where node ports have their frontends. */
   readonly nodePorts: NodePortFrontends
   /** Families that are served. */

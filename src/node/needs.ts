@@ -48,28 +48,47 @@ export interface Need extends Omit<Question, 'family'> {
 export interface NeedsOptions {
   /** The mode that is to run; default ipvs. */
   readonly mode?: ProxyMode
+  /** The firewall of ipvs mode; default iptables. */
+  readonly firewall?: 'iptables' | 'nftables'
   readonly families: readonly IpFamily[]
   readonly scheduler: string
   /** Back end of iptables; undefined when there is none. */
   readonly iptables: 'nft' | 'legacy' | undefined
 }
 
+/** Whether rules of iptables are written. */
+export function usesIptables({ mode = 'ipvs', firewall = 'iptables' }: NeedsOptions): boolean {
+  return mode === 'iptables' || firewall === 'iptables'
+}
+
 /** The needs in groups, in the order in which to check them. */
 export function needsOf(node: NeedsOptions): readonly (readonly Need[])[] {
   const { mode = 'ipvs', families } = node
-  const groups = mode === 'ipvs' ? [ipvsNeeds(node), setNeeds(node)] : []
-  const extensions = mode === 'ipvs' ? extensionsOfIpvs(families) : extensionsOfIptables(families)
-  if (node.iptables === 'nft') groups.push([...nftNeeds(families), ...extensions])
-  if (node.iptables === 'legacy') groups.push([ipTables(families), ...extensions])
+  const groups = mode === 'ipvs' ? [ipvsNeeds(node)] : []
+  if (usesIptables(node)) groups.push(...iptablesNeeds(mode, node))
+  else groups.push(privateTableNeeds(families))
   // Checked last, because the questions before may have loaded conntrack.
   groups.push([CONNTRACK, CTNETLINK])
   return groups
 }
 
+function iptablesNeeds(mode: ProxyMode, node: NeedsOptions): Need[][] {
+  const { families, iptables } = node
+  const sets = mode === 'ipvs' ? [setNeeds(node)] : []
+  const extensions = mode === 'ipvs' ? extensionsOfIpvs(families) : extensionsOfIptables(families)
+  if (iptables === 'nft') return [...sets, [...nftNeeds(families), ...extensions]]
+  if (iptables === 'legacy') return [...sets, [ipTables(families), ...extensions]]
+  return sets
+}
+
+/** Modules of the nftables firewall beside nf_tables itself. */
+const NFTABLES_MODULES = ['nft_ct', 'nft_chain_nat', 'nft_nat', 'nft_masq', 'nft_reject_ipv4', 'nft_reject_ipv6']
+
 /** Modules that ipvs mode cannot do without, for a kernel that loads none by itself. */
-export function modulesAtBoot(scheduler: string): readonly string[] {
+export function modulesAtBoot(scheduler: string, firewall: 'iptables' | 'nftables' = 'iptables'): readonly string[] {
   const sets = Object.values(SET_TYPES).map(([module]) => module)
-  return ['ip_vs', `ip_vs_${scheduler}`, 'nf_conntrack', 'dummy', 'ip_set', ...sets, 'xt_set']
+  const own = firewall === 'iptables' ? ['ip_set', ...sets, 'xt_set'] : ['nf_tables', ...NFTABLES_MODULES]
+  return ['ip_vs', `ip_vs_${scheduler}`, 'nf_conntrack', 'dummy', ...own]
 }
 
 const EVERYWHERE: readonly undefined[] = [undefined]
@@ -155,6 +174,15 @@ function namesOf(type: SetType): string {
 }
 
 const MASQUERADING = 'nothing is masqueraded: answers to clients outside this node get lost'
+
+/** Of the nftables firewall, which does not open where an expression is missing. */
+function privateTableNeeds(families: readonly IpFamily[]): Need[] {
+  const of = { name: '', families, severity: 'error' } as const
+  return [
+    { ...of, kind: 'nf_tables', module: 'nf_tables', effect: NO_RULES, gate: true },
+    { ...of, kind: 'nft_chain_nat', module: 'nft_chain_nat', effect: MASQUERADING },
+  ]
+}
 
 function nftNeeds(families: readonly IpFamily[]): Need[] {
   const need = (kind: Need['kind'], over: Need['families'], effect: string): Need => ({

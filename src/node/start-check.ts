@@ -6,7 +6,7 @@
  */
 import { accessSync, constants, readFileSync } from 'node:fs'
 import type { IpFamily } from '../values/protocol.ts'
-import { type Need, type NeedsOptions, needsOf, type Question, type Severity } from './needs.ts'
+import { type Need, type NeedsOptions, needsOf, type Question, type Severity, usesIptables } from './needs.ts'
 import type { KernelSetting } from './kernel-settings.ts'
 import { errorText } from '../values/errors.ts'
 
@@ -42,7 +42,7 @@ export async function checkStart(
   ask: Ask,
   root = '',
 ): Promise<StartCheck> {
-  const findings: Finding[] = node.iptables === undefined ? [NO_PROGRAMS] : []
+  const findings: Finding[] = node.iptables === undefined && usesIptables(node) ? [NO_PROGRAMS] : []
   const missingMatches = new Set<string>()
   let hasIpvs = true
   for (const group of needsOf(node)) {

@@ -381,3 +381,64 @@ test('a proxy that is closed while it is replaced starts no other', async (t) =>
   await pass(30 * MINUTE_MS)
   assert.deepEqual(taken(), ['prepare 2 iptables', 'release 1 ipvs', 'discard 2 iptables', 'close what 1 left'])
 })
+
+test('another firewall is a new proxy of the same mode, and in iptables mode only a field', async (t) => {
+  const { running, configured, pass, taken, warnings } = world(t)
+  const proxy = running('ipvs')
+  await proxy.start()
+  taken()
+  const withFirewall = (mode: ProxyMode, firewall: KubeProxyConfiguration['kubeIPVS']['firewall']) => {
+    const configuration = configured(mode)
+    return { ...configuration, kubeIPVS: { ...configuration.kubeIPVS, firewall } }
+  }
+  proxy.reconfigure(withFirewall('ipvs', 'nftables'))
+  assert.equal(proxy.configuration.kubeIPVS.firewall, 'auto')
+  await pass()
+  assert.deepEqual(taken(), ['reconfigure 1 ipvs', 'prepare 2 ipvs', 'release 1 ipvs', 'start 2 ipvs'])
+  assert.equal(proxy.configuration.kubeIPVS.firewall, 'nftables')
+  // Changed and changed back before a switch begins.
+  proxy.reconfigure(withFirewall('ipvs', 'iptables'))
+  proxy.reconfigure(withFirewall('ipvs', 'nftables'))
+  await pass()
+  assert.deepEqual(taken(), ['reconfigure 2 ipvs', 'reconfigure 2 ipvs'])
+  proxy.reconfigure(withFirewall('iptables', 'nftables'))
+  await pass()
+  assert.deepEqual(taken(), ['prepare 3 iptables', 'release 2 ipvs', 'start 3 iptables'])
+  proxy.reconfigure(withFirewall('iptables', 'auto'))
+  await pass()
+  assert.deepEqual([taken(), proxy.mode, warnings()], [['reconfigure 3 iptables'], 'iptables', []])
+})
+
+test('a firewall that cannot work takes no node out of ipvs mode, and other fields apply meanwhile', async (t) => {
+  const { running, configured, kernel, pass, taken, warnings } = world(t)
+  const proxy = running('ipvs')
+  await proxy.start()
+  taken()
+  kernel.lacks = ['no nf_tables']
+  const configuration = configured('ipvs')
+  const kubeIPVS = { ...configuration.kubeIPVS, firewall: 'nftables', maxRealServers: 7 } as const
+  proxy.reconfigure({ ...configuration, kubeIPVS })
+  await pass()
+  assert.deepEqual(taken(), ['reconfigure 1 ipvs', 'prepare 2 iptables', 'discard 2 iptables'])
+  const { firewall, maxRealServers } = proxy.configuration.kubeIPVS
+  assert.deepEqual([proxy.mode, firewall, maxRealServers], ['ipvs', 'auto', 7])
+  assert.deepEqual(warnings(), ['Cannot switch the firewall; the running one stays until a retry'])
+  kernel.lacks = []
+  await pass(5 * MINUTE_MS)
+  assert.deepEqual(taken(), ['prepare 3 ipvs', 'release 1 ipvs', 'start 3 ipvs'])
+  assert.equal(proxy.configuration.kubeIPVS.firewall, 'nftables')
+})
+
+test('after a fallback a changed firewall is tried at once', async (t) => {
+  const { running, configured, kernel, events, pass, taken } = world(t)
+  kernel.lacks = ['no ipset']
+  const proxy = running('ipvs')
+  await proxy.start()
+  taken()
+  kernel.lacks = []
+  const configuration = configured('ipvs')
+  proxy.reconfigure({ ...configuration, kubeIPVS: { ...configuration.kubeIPVS, firewall: 'nftables' } })
+  await pass()
+  assert.deepEqual(taken(), ['reconfigure 1 iptables', 'prepare 2 ipvs', 'release 1 iptables', 'start 2 ipvs'])
+  assert.deepEqual([proxy.mode, events], ['ipvs', ['ReturnedToIpvs']])
+})

@@ -60,24 +60,24 @@ async function operations(): Promise<Readonly<Record<string, number>>> {
 /** A daemon whose writes are counted. */
 class Counted {
   readonly bench: Workbench
-  readonly #programs = new IptablesPrograms()
+  readonly programs = new IptablesPrograms()
 
   constructor(bench: Workbench) {
     this.bench = bench
-    bench.env = { PATH: this.#programs.path }
+    bench.env = { PATH: this.programs.path }
   }
 
   get restores(): readonly string[] {
-    return this.#programs.starts.filter((line) => line.endsWith('restore'))
+    return this.programs.starts.filter((line) => line.endsWith('restore'))
   }
 
   /** Resolves when tables and rules of both families have been read and compared. */
   async start(): Promise<ChildProcess> {
-    this.#programs.forget()
+    this.programs.forget()
     const daemon = this.bench.start()
     await eventually(async () => void (await operations()))
     for (const stem of ['iptables', 'ip6tables'])
-      await until(`the rules of ${stem}`, () => this.#programs.starts.includes(`${stem} save`))
+      await until(`the rules of ${stem}`, () => this.programs.starts.includes(`${stem} save`))
     return daemon
   }
 
@@ -92,7 +92,7 @@ class Counted {
   async close(): Promise<void> {
     await this.bench.close()
     assert.equal((await this.bench.run('cleanup')).code, 0)
-    this.#programs.remove()
+    this.programs.remove()
   }
 }
 
@@ -182,11 +182,11 @@ describe('a start on what kube-proxy 1.37.2 left', needs('iptables-nft', 'progra
       load(`${family}.txt`, `${family}-restore < FILE 2>/dev/null || grep -v nfacct FILE | ${family}-restore`)
   }
 
-  async function prepare(mode: Mode): Promise<void> {
+  async function prepare(mode: Mode, kubeIPVS: object = { firewall: 'iptables' }): Promise<void> {
     // The cluster's node has an address more than the recorded one; in iptables mode that makes no difference.
     const nodePortAddresses = mode === 'ipvs' ? ['10.0.2.0/24', 'fd00:10:0:2::/64'] : null
     const clusterCIDR = '10.244.0.0/16,fd00:10:244::/56'
-    counted = new Counted(new Workbench({}, { ...CONFIGURATION, mode, clusterCIDR, nodePortAddresses }))
+    counted = new Counted(new Workbench({}, { ...CONFIGURATION, mode, clusterCIDR, nodePortAddresses, kubeIPVS }))
     if (mode === 'iptables') await makeCounters()
     counted.bench.remove('node.yaml')
     const lists = JSON.parse(readFileSync(recordingPath(`${CASE}/ipvs/1/objects.json`), 'utf8')) as object
@@ -213,6 +213,27 @@ describe('a start on what kube-proxy 1.37.2 left', needs('iptables-nft', 'progra
       assert.deepEqual([report.connections, report.dropped], [CONNECTIONS, 0], held.failures.slice(0, 1000))
       await held.close()
     })
+
+  it('with the nftables firewall replaces its sets and chains without a program, and drops no connection', async (t) => {
+    await prepare('ipvs', { firewall: 'nftables' })
+    kubeProxyRan('ipvs')
+    const { bench, programs } = counted
+    const places = ['198.51.100.8', '10.96.10.2'].map((address) => ({ address, port: 80 }))
+    const held = await traffic.hold(places, CONNECTIONS, PERIOD_MS)
+    const { virtualServers: servers, addresses } = kernelState()
+    programs.forget()
+    bench.start()
+    await eventually(() => assert.match(bench.log, /"Removed the rules and sets of iptables"/))
+    const { virtualServers: after, addresses: bound, ...rules } = kernelState()
+    assert.deepEqual([after, bound], [servers, addresses])
+    assert.deepEqual(rules, { sets: [], IPv4: [], IPv6: [] })
+    assert.match(sh('nft list tables'), /table ip kube-ipvs\ntable ip6 kube-ipvs/)
+    assert.deepEqual(programs.starts, [])
+    const report = await held.report()
+    t.diagnostic(JSON.stringify(report))
+    assert.deepEqual([report.connections, report.dropped], [CONNECTIONS, 0], held.failures.slice(0, 1000))
+    await held.close()
+  })
 
   for (const mode of MODES)
     it(`completes in ${mode} mode what a kill left half-written`, async () => {

@@ -44,6 +44,7 @@ export function everythingCounted(): ScrapeInput {
       version: '1.2.3',
       kernelRelease: '6.12.0',
       mode: { configured: 'ipvs', active: 'iptables', reason: 'ipvs-missing' },
+      firewall: { configured: 'auto', active: 'nftables', reason: 'ipset-missing' },
       featureGates: () => [{ name: 'WatchListClient', stage: 'BETA', enabled: false }],
       serviceCount: () => 7,
       conflictCount: () => 2,

@@ -9,6 +9,7 @@ import { auditVirtualServers } from '../../ipvs/audit.ts'
 import { auditPeriodically, AuditShare } from '../../sync/audit.ts'
 import type { IpvsDataplane } from './dataplane.ts'
 import type { AuditObserver } from '../mode.ts'
+import type { FirewallAudit } from './firewall.ts'
 import type { Kernel } from './kernel.ts'
 import type { Clock } from '../../values/clock.ts'
 
@@ -27,13 +28,16 @@ export interface IpvsAuditOptions {
   /** An audit failed: changes of other programs in that table are not noticed until one of its next rounds works. */
   readonly onError: (error: unknown, audit: string) => void
   readonly observer: AuditObserver
+  /** Audits of neither tables nor firewall. */
+  readonly others: readonly FirewallAudit[]
   readonly now: Clock
   readonly signal: AbortSignal
 }
 
 /** Resolves when aborted; never rejects. */
 export async function auditIpvsMode(options: IpvsAuditOptions): Promise<void> {
-  const { kernel, dataplane, periodMs, onDoubt, onError, observer, now, signal } = options
+  const { kernel, dataplane, periodMs, onDoubt, onError, others, now, signal } = options
+  const { observer } = options
   const share = new AuditShare({ share: SHARE, now, sleep: (ms, abort) => sleep(ms, undefined, { signal: abort }) })
   const { families } = kernel.support
   const every = (audit: string, round: (abort: AbortSignal) => Promise<void>, atLeastMs = 0): Promise<void> =>
@@ -82,7 +86,7 @@ export async function auditIpvsMode(options: IpvsAuditOptions): Promise<void> {
         }),
       ADDRESS_PERIOD_MS,
     ),
-    ...dataplane.firewall.audits({ share, onDoubt }).map(({ name, round }) => every(name, round)),
+    ...[...dataplane.firewall.audits({ share, onDoubt }), ...others].map(({ name, round }) => every(name, round)),
   ])
 }
 

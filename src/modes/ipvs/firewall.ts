@@ -29,7 +29,7 @@ export interface FirewallNode {
 
 /** What the check of the node depends on. */
 export interface FirewallCheck {
-  /** Back end of iptables where it has been chosen; else the check chooses it, which may start iptables-save. */
+  /** Back end of iptables of the iptables firewall, where it has been chosen. */
   readonly iptables?: Pick<IptablesChoice, 'mode' | 'unusable'>
 }
 

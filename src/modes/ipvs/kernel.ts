@@ -10,12 +10,16 @@ import { requireNetAdmin } from '../../node/capabilities.ts'
 import { type FamilySupport, kernelFamilies } from '../../node/families.ts'
 import { deadlineSignal } from '../../node/deadline.ts'
 import { CodedError } from '../../values/errors.ts'
+import type { Log } from '../../values/log.ts'
+import type { ChosenFirewall } from '../chosen-firewall.ts'
 import { type FallbackReason, isFallbackReason } from '../fallback.ts'
 import { LateConntrack } from '../flow-removal.ts'
-import type { FirewallKind, OpenedFirewall } from './firewall.ts'
-import { IPTABLES_FIREWALL } from './iptables-firewall/kernel.ts'
+import { droppingText } from './dropping-chains.ts'
+import type { OpenedFirewall } from './firewall.ts'
+import { type ChoiceOptions, chooseFirewall, KeptFromNftables } from './firewalls.ts'
 
-export const FIREWALL: FirewallKind = IPTABLES_FIREWALL
+/** The fields that decide which firewall is opened. */
+export type FirewallSettings = ChoiceOptions<unknown>['settings']
 
 /** Deadline of opening, which loads modules and starts programs: on a slow or busy node this takes many seconds. */
 const OPEN_MS = 60_000
@@ -28,6 +32,8 @@ export interface Kernel {
   readonly auditRtnetlink: RtnetlinkConnection
   readonly conntrack: LateConntrack
   readonly firewall: OpenedFirewall
+  /** Which one that is. */
+  readonly chosen: ChosenFirewall
   /** The families that are served, and why the others are not. */
   readonly support: FamilySupport
   /** All but the firewall. */
@@ -36,12 +42,11 @@ export interface Kernel {
 
 /**
  * Changes nothing. Rejects with `ipvs-missing`, or as the firewall does (`ipset-missing`,
- * `set-match-missing`, `iptables-missing`), with what to load or install; also when no family can
- * be served. Rejects with `capability-missing` when this process lacks a right.
+ * `set-match-missing`, `iptables-missing`, `nftables-missing`), with what to load or install; also
+ * when no family can be served. Rejects with `capability-missing` when this process lacks a right.
  */
-export async function openKernel(): Promise<Kernel> {
+export async function openKernel(settings: FirewallSettings, log: Log): Promise<Kernel> {
   requireNetAdmin()
-  FIREWALL.requireRights()
   const signal = deadlineSignal(OPEN_MS, 'opening the kernel')
   const opened: { close(): void }[] = []
   const open = <T extends { close(): void }>(connection: T): T => {
@@ -57,10 +62,17 @@ export async function openKernel(): Promise<Kernel> {
     const rtnetlink = open(openRtnetlink())
     const auditRtnetlink = open(openRtnetlink())
     const conntrack = open(new LateConntrack())
-    const firewall = await FIREWALL.open(kernelFamilies(), signal)
-    return { ipvs, auditIpvs, rtnetlink, auditRtnetlink, conntrack, firewall, support: firewall.support, close }
+    const attempt: ChoiceOptions<OpenedFirewall>['attempt'] = (kind) => kind.open(kernelFamilies(), signal)
+    const { chosen, result: firewall } = await chooseFirewall({ settings, attempt, signal })
+    const { support } = firewall
+    return { ipvs, auditIpvs, rtnetlink, auditRtnetlink, conntrack, firewall, chosen, support, close }
   } catch (error) {
     close()
+    if (error instanceof KeptFromNftables)
+      log.warn('Other firewalls keep the nftables firewall from being used', {
+        error,
+        chains: droppingText(error.dropping),
+      })
     throw error
   }
 }
@@ -82,20 +94,24 @@ export function explainMissingIpvs(cause: unknown): unknown {
 
 /**
  * Asks the kernel for what ipvs mode cannot do without, which loads the modules when it can, and
- * makes nothing. Resolves to undefined when nothing is missing, and rejects when the kernel cannot
- * be asked.
+ * makes nothing. Resolves to what is missing, or to the firewall that a start would choose. Rejects
+ * when the kernel cannot be asked.
  */
-export async function findLack(signal: AbortSignal): Promise<FallbackReason | undefined> {
+export async function findLack(settings: FirewallSettings, signal: AbortSignal): Promise<FoundLack> {
   try {
     const ipvs = await openIpvs(signal)
     ipvs.close()
-    await FIREWALL.ask(kernelFamilies(), signal)
-    return undefined
+    const { chosen } = await chooseFirewall({ settings, attempt: (kind) => kind.ask(kernelFamilies(), signal), signal })
+    return { lack: undefined, chosen }
   } catch (error) {
-    if (error instanceof CodedError && isFallbackReason(error.code)) return error.code
+    if (error instanceof CodedError && isFallbackReason(error.code)) return { lack: error.code }
     throw error
   }
 }
+
+export type FoundLack =
+  | { readonly lack: FallbackReason }
+  | { readonly lack: undefined; readonly chosen: ChosenFirewall }
 
 /**
  * What `open` resolves to; undefined when it rejects with this code, because the kernel or the node

@@ -28,6 +28,7 @@ import type { TableHealth } from '../table-health.ts'
 import { auditIpvsMode } from './audits.ts'
 import { ChosenSchedulers } from './chosen-schedulers.ts'
 import { IpvsDataplane } from './dataplane.ts'
+import { type LoggedChains, reportDropping } from './dropping-chains.ts'
 import type { Firewall } from './firewall.ts'
 import { type Kernel, openKernel } from './kernel.ts'
 import { ipvsSources } from './metric-sources.ts'
@@ -47,13 +48,14 @@ export class IpvsMode implements Mode {
   readonly #firewall: Firewall
   readonly #abort = new AbortController()
   #hasLoggedUnknown = false
-  /** Removal of what nftables mode left. */
+  readonly #loggedChains: LoggedChains = new Set()
+  /** Removal of what nftables mode and other firewalls left. */
   #leftovers: Promise<void> | undefined
   #watched: KernelWatch | undefined
 
   /** Rejects with `module-missing` and the like when ipvs mode cannot work here. */
   static async open(options: ModeOptions): Promise<IpvsMode> {
-    return new IpvsMode(options, await openKernel())
+    return new IpvsMode(options, await openKernel(options.configuration().kubeIPVS, options.log))
   }
 
   private constructor(options: ModeOptions, kernel: Kernel) {
@@ -103,6 +105,10 @@ export class IpvsMode implements Mode {
     return this.#kernel.support
   }
 
+  get firewall() {
+    return this.#kernel.chosen
+  }
+
   get rtnetlink() {
     return this.#kernel.rtnetlink
   }
@@ -135,10 +141,14 @@ export class IpvsMode implements Mode {
 
   async prepare(signal: AbortSignal): Promise<void> {
     const { configuration, problems, log } = this.#options
+    const { name, configured, reason } = this.firewall
+    log.info('Using the firewall', { firewall: name, configured, reason })
+    if (name === 'nftables') await this.#reportDropping(signal)
     await prepareNode({
       configuration: configuration(),
       ipvs: this.#kernel.ipvs,
       firewall: this.#firewall,
+      firewallName: this.firewall.name,
       families: this.families,
       problems,
       log,
@@ -160,6 +170,12 @@ export class IpvsMode implements Mode {
     return watched
   }
 
+  /** Another program may add such a chain at any time. */
+  async #reportDropping(signal: AbortSignal): Promise<void> {
+    const { problems, log } = this.#options
+    await reportDropping({ problems, log, signal }, this.#loggedChains)
+  }
+
   audit({ onDoubt }: ModeWatch, observer: AuditObserver, signal: AbortSignal): Promise<void> {
     const { log, now, configuration } = this.#options
     return auditIpvsMode({
@@ -168,6 +184,8 @@ export class IpvsMode implements Mode {
       periodMs: configuration().ipvs.syncPeriodMs,
       onDoubt,
       observer,
+      others:
+        this.firewall.name === 'nftables' ? [{ name: 'policies', round: (abort) => this.#reportDropping(abort) }] : [],
       onError: (error, audit) => {
         log.warn('An audit failed', { audit, error })
         this.#checkLost([error])
@@ -195,8 +213,11 @@ export class IpvsMode implements Mode {
   }
 
   async #removeLeftovers(): Promise<void> {
+    const { log, now } = this.#options
+    const { signal } = this.#abort
     const { removeNftAfterSwitch } = await import('../leftovers/nft-leftovers.ts')
-    await removeNftAfterSwitch(this.#options.log, this.#abort.signal)
+    const { removeOtherFirewalls } = await import('../leftovers/other-firewalls.ts')
+    await Promise.all([removeNftAfterSwitch(log, signal), removeOtherFirewalls(this.firewall.name, log, now, signal)])
   }
 
   /**

@@ -20,7 +20,9 @@ import { SERVICE_DEVICE } from '../../values/well-known.ts'
 import { chooseBackEnd } from '../iptables-back-end.ts'
 import { lackText } from '../fallback.ts'
 import { setConntrack, settingLogger, setSysctls, type SettingsOptions } from '../node-settings.ts'
+import type { FirewallName } from '../chosen-firewall.ts'
 import type { Firewall, FirewallCheck } from './firewall.ts'
+import { chooseFirewall } from './firewalls.ts'
 import { findLack } from './kernel.ts'
 import { KernelQuestions } from './kernel-questions.ts'
 
@@ -31,6 +33,8 @@ export interface NodeInitialization extends SettingsOptions {
 
 export interface NodePreparation extends NodeInitialization {
   readonly firewall: Pick<Firewall, 'begin' | 'lacks'>
+  /** Which firewall that is. */
+  readonly firewallName: FirewallName
   /** Families that are served. */
   readonly families: readonly IpFamily[]
 }
@@ -126,9 +130,15 @@ async function checkScheduler({ ipvs, configuration, log, signal }: NodeInitiali
 
 /** Logs what the kernel lacks, and what the firewall has to do without from the start. */
 async function checkForMissing(options: NodePreparation, check: FirewallCheck): Promise<void> {
-  const { configuration, families, firewall, log, signal } = options
+  const { configuration, families, firewall, firewallName, log, signal } = options
   try {
-    const { findings, missingMatches } = await checkNode({ configuration, families, ...check, signal })
+    const { findings, missingMatches } = await checkNode({
+      configuration,
+      families,
+      firewall: firewallName,
+      ...check,
+      signal,
+    })
     logFindings(findings, log)
     firewall.lacks(missingMatches)
   } catch (error) {
@@ -141,6 +151,8 @@ export interface NodeCheckOptions extends FirewallCheck {
   readonly configuration: KubeProxyConfiguration
   /** The mode that is to run, whose settings and modules are meant; default ipvs. */
   readonly mode?: ProxyMode
+  /** The firewall of ipvs mode; default iptables. */
+  readonly firewall?: FirewallName
   /** Families that are served; without any, those that the kernel allows. */
   readonly families?: readonly IpFamily[]
   readonly signal: AbortSignal
@@ -151,15 +163,16 @@ export interface NodeCheckOptions extends FirewallCheck {
  * Rejects with `native-unavailable` or when aborted.
  */
 export async function checkNode(options: NodeCheckOptions): Promise<StartCheck> {
-  const { configuration, mode = 'ipvs', signal } = options
+  const { configuration, mode = 'ipvs', firewall = 'iptables', signal } = options
   const families = options.families ?? kernelFamilies().families
-  const iptables = options.iptables ?? (await chosenBackEnd(families, signal))
+  const usesIptables = mode === 'iptables' || firewall === 'iptables'
+  const iptables = usesIptables ? (options.iptables ?? (await chosenBackEnd(families, signal))) : undefined
   const tried = iptables?.mode === 'nft' ? families.filter((family) => iptables.unusable[family] === undefined) : []
   const questions = new KernelQuestions(iptables?.mode, tried, signal)
   try {
     const scheduler = schedulerOf(configuration.ipvs.scheduler)
     const sysctls = mode === 'ipvs' ? ipvsSysctls(configuration.ipvs.strictARP, kernelRelease()) : []
-    const node = { mode, families, scheduler, iptables: iptables?.mode }
+    const node = { mode, firewall, families, scheduler, iptables: iptables?.mode }
     return await checkStart(node, sysctls, (question) => questions.ask(question))
   } finally {
     questions.close()
@@ -174,14 +187,40 @@ export async function lacksOfIpvsMode(
   configuration: KubeProxyConfiguration,
   signal: AbortSignal,
 ): Promise<readonly string[]> {
-  const lack = await findLack(signal)
-  if (lack !== undefined) return [lackText(lack)]
-  const iptables = await chooseBackEnd(kernelFamilies().families, signal, { mayLoadModules: false })
-  const { findings } = await checkNode({ configuration, iptables, signal })
+  const found = await findLack(configuration.kubeIPVS, signal)
+  if (found.lack !== undefined) return [lackText(found.lack)]
+  const firewall = found.chosen.name
+  const check =
+    firewall === 'iptables'
+      ? { iptables: await chooseBackEnd(kernelFamilies().families, signal, { mayLoadModules: false }) }
+      : {}
+  const { findings } = await checkNode({ configuration, firewall, ...check, signal })
   return findings.flatMap(({ severity, what, module }) => {
     if (severity === 'warning') return []
     return module === '' ? what : `${what} (module ${module})`
   })
+}
+
+/**
+ * The firewall that a start would choose, to say what it lacks; the configured one, or that of
+ * iptables, where none works or this process may not ask.
+ */
+export async function likelyFirewall(
+  { kubeIPVS }: Pick<KubeProxyConfiguration, 'kubeIPVS'>,
+  signal: AbortSignal,
+): Promise<FirewallName> {
+  try {
+    const { chosen } = await chooseFirewall({
+      settings: kubeIPVS,
+      attempt: (kind) => kind.ask(kernelFamilies(), signal),
+      signal,
+    })
+    return chosen.name
+  } catch (error) {
+    signal.throwIfAborted()
+    if (!(error instanceof CodedError)) throw error
+    return kubeIPVS.firewall === 'nftables' ? 'nftables' : 'iptables'
+  }
 }
 
 async function chosenBackEnd(families: readonly IpFamily[], signal: AbortSignal): Promise<FirewallCheck['iptables']> {
