@@ -120,6 +120,16 @@ const LIVE: Readonly<Record<string, (processId: number) => Promise<void>>> = {
     bench.configure({ ...base, ...periods('1h') })
     await eventually(() => assert.deepEqual([boundAddresses(), localRoutes()], [addresses, []]))
   },
+  'kubeIPVS.firewall': async () => {
+    const servers = virtualServers()
+    bench.configure({ ...base, ...periods('1h'), kubeIPVS: { firewall: 'nftables' } })
+    await taken('kubeIPVS.firewall')
+    // A kernel without nf_tables keeps the firewall that it has (test/kernel/firewall-switch.test.ts has the switch).
+    await eventually(() =>
+      assert.match(bench.log, /"Replaced the proxy" mode="ipvs" previous="ipvs"|"Cannot switch the fire/),
+    )
+    assert.deepEqual(virtualServers(), servers)
+  },
   'kubeIPVS.maxRealServers': async () => {
     const added = (): string[] => virtualServers().filter((line) => line.startsWith('-A '))
     await eventually(() => assert.equal(added().length, 2))
