@@ -95,8 +95,8 @@ function bareGuest(): void {
     assert.match(fib.stderr, /No such file or directory/)
     run([NFT, 'delete', 'table', 'ip', 't'])
   })
-  it('makes the daemon end with what to install', async () => {
-    const bench = new Workbench()
+  it('makes the daemon end with what to install where it is to use iptables', async () => {
+    const bench = new Workbench({}, { kubeIPVS: { firewall: 'iptables' } })
     try {
       bench.write('web.yaml', service('web', { clusterIP: '10.96.0.1' }), slice('web', ['10.244.0.1']))
       assert.equal(await bench.ended(bench.start()), 1, bench.log)

@@ -1,0 +1,49 @@
+/**
+ * A kernel without xtables and ip_set, and a node without their programs: ipvs mode runs there
+ * without being told to, and cleanup removes it.
+ * @bare
+ */
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { Workbench } from '../support/daemon.ts'
+import { eventually } from '../support/deadline.ts'
+import { boundAddresses, freshNode, virtualServers } from '../support/kernel-state.ts'
+import { service, slice } from '../support/manifests.ts'
+import { run } from '../support/programs.ts'
+import { NFT } from '../support/bare-guest.ts'
+
+describe('on a node without iptables and ipset', () => {
+  let bench: Workbench
+  beforeEach(() => {
+    freshNode()
+    bench = new Workbench({}, { clusterCIDR: '10.244.0.0/16' })
+    bench.write('web.yaml', service('web', { clusterIP: '10.96.0.1' }), slice('web', ['10.244.0.1']))
+  })
+  afterEach(() => bench.close())
+
+  it('auto is the nftables firewall and no fallback, status says so, and cleanup removes it', async () => {
+    const daemon = bench.start()
+    await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32']))
+    await eventually(() => assert.match(run([NFT, 'list', 'table', 'ip', 'kube-ipvs']), /10\.96\.0\.1 \. tcp \. 80/))
+    assert.match(bench.log, /"Using the firewall" firewall="nftables" configured="auto"/)
+    assert.doesNotMatch(bench.log, /Falling back/)
+    const metrics = await (await fetch('http://127.0.0.1:10249/metrics')).text()
+    assert.match(metrics, /^kubeipvs_firewall\{active="nftables",configured="auto",reason="[a-z]+-missing"\} 1$/m)
+    const { stdout } = await bench.command('status')
+    assert.match(stdout, /^firewall +nftables: /m)
+    assert.doesNotMatch(stdout, /^sets /m)
+    await bench.stop(daemon)
+    const { code, stderr } = await bench.run('cleanup')
+    assert.deepEqual([code, stderr], [0, ''])
+    assert.deepEqual([virtualServers(), boundAddresses()], [[], []])
+    assert.doesNotMatch(run([NFT, 'list', 'tables']), /kube-ipvs/)
+  })
+
+  it('kubeIPVS.firewall: iptables ends the start, because iptables mode cannot work either', async () => {
+    bench.configure({ clusterCIDR: '10.244.0.0/16', kubeIPVS: { firewall: 'iptables' } })
+    const daemon = bench.start()
+    await eventually(() => assert.equal(daemon.exitCode, 1))
+    assert.match(bench.log, /"Error running ProxyServer" err="/)
+    assert.deepEqual(virtualServers(), [])
+  })
+})
