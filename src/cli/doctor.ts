@@ -89,12 +89,14 @@ function daemonFact(answer: Answered<DaemonView>): Pick<NodeFacts, 'daemon' | 'd
     return { daemon: { unseen: reason }, daemonSilence: isSilent ? reason : '' }
   }
   const { node, settings, mode, configuredMode, health, awaiting, fallback, passes, problems, counts, room } = answer
+  const { firewall = null } = answer
   const value = {
     nodeName: node.name,
     knowsNode: node.zone !== null,
     podCidrs: (settings.clusterCIDR === '' ? node.podCidrs : settings.clusterCIDR.split(',')).slice(0, 10),
     mode,
     configuredMode,
+    firewall: firewall && { name: firewall.name, reason: firewall.reason },
     health: { healthy: health.healthy, reason: health.reason },
     awaiting: awaiting.slice(0, 10),
     fallback: fallback && { message: fallback.message, remedy: fallback.remedy },

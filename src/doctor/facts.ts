@@ -88,6 +88,8 @@ export const DAEMON = object({
   podCidrs: list(text(60), 10),
   mode: text(20),
   configuredMode: text(20),
+  /** The firewall of ipvs mode, and why; null: iptables mode, or the daemon is older. */
+  firewall: since(nullable(object({ name: text(20), reason: text(500) })), null),
   health: object({ healthy: flag, reason: nullable(text(500)) }),
   awaiting: list(text(60), 10),
   fallback: nullable(object({ message: text(500), remedy: text(500) })),

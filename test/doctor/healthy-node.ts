@@ -54,6 +54,7 @@ const HEALTHY: NodeFacts = {
       configuredMode: 'ipvs',
       health: { healthy: true, reason: null },
       awaiting: [],
+      firewall: { name: 'iptables', reason: 'this node has everything for it' },
       fallback: null,
       passes: [{ what: 'tables', failed: 0, unreadable: 0 }],
       problems: [],
