@@ -28,6 +28,10 @@ const programs = {
   surfaces: { file: 'test/surfaces/main.ts', tools: [] },
   helm: { file: 'dev/helm/program.ts', tools: [] },
   release: { file: 'dev/release.ts', tools: [] },
+  packets: {
+    file: 'test/packets/main.ts',
+    tools: ['ip', 'ipvsadm', 'iptables', 'ipset', 'conntrack', 'nft', 'sysctl'],
+  },
   oracle: { file: 'test/oracle/main.ts', tools: ['ip', 'ipvsadm', 'iptables', 'ipset', 'conntrack', 'nft', 'sysctl'] },
 }
 
@@ -35,7 +39,9 @@ const [name = '', ...args] = process.argv.slice(2)
 try {
   if (name === 'dependencies') await ensureDependencies()
   else if (!Object.hasOwn(programs, name))
-    throw new Unmet(`unknown program ${name}: demo, test, bench, oracle, surfaces, helm, release or dependencies`)
+    throw new Unmet(
+      `unknown program ${name}: demo, test, bench, oracle, packets, surfaces, helm, release or dependencies`,
+    )
   else if (helpFor[name] !== undefined && (args.includes('--help') || args.includes('-h'))) console.log(helpFor[name])
   else await run(programs[name])
 } catch (error) {

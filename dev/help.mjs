@@ -88,6 +88,18 @@ npm run test:surfaces -- --verbose               also a line for each case that 
 Replays command lines, configuration files and requests that kube-proxy was given, and compares exit codes, messages,
 answers and written files. Needs no kernel. Deliberate differences are in test/surfaces/deviations.yaml. The last line is
 "N passed, M failed".`,
+  packets: `npm run test:packets                          10,000 packets into worlds that differ in their firewall alone
+npm run test:packets -- --packets N           so many
+npm run test:packets -- --new-seed            scenarios that no run before had; the first line says how to repeat it
+npm run test:packets -- --firewall NAME       compares only this firewall with iptables-nft; again for more
+npm run test:packets -- --mutants             instead, each rule and each set is missing once, and the oracle has to notice it
+
+Generates configurations and Services, makes a node with each firewall in namespaces of its own, and sends the same packets into
+all of them. Who answers or refuses, which source the endpoint sees, marks and conntrack must be equal, but for what
+test/packets/differences.yaml lists. Prints a line for each scenario, and last a table.
+
+${kernels}
+`,
   oracle: `npm run test:oracle                                 every recorded case in test/recordings/cases on a kernel with IPVS
 npm run test:oracle -- PATTERN...                   only cases whose name contains a PATTERN
 npm run test:oracle -- --cases DIR                  the cases of another folder

@@ -19,7 +19,7 @@ import type { IpFamily, Protocol } from '../../src/values/protocol.ts'
 import { familyOf } from '../../src/values/address.ts'
 import { run, sh } from './programs.ts'
 import { deadline } from './deadline.ts'
-import { exchange, listenStream, listenUdp, openStream } from './exchange.ts'
+import { type Answer, exchange, type Failure, listenStream, listenUdp, openStream } from './exchange.ts'
 import { inside, leave, type Namespace, type Place } from './net-namespace.ts'
 
 export type Addresses = Readonly<Record<IpFamily, string>>
@@ -56,8 +56,7 @@ const SETTINGS = {
  * node.
  */
 const CLIENT_PORTS = { first: 11_000, last: 29_999 } as const
-const namespaceOf = (name: string): string => `${name}-${process.pid}`
-const NAMESPACES = ['lan', 'client', 'other', 'a', 'b'].map(namespaceOf)
+const NAMESPACES = ['lan', 'client', 'other', 'a', 'b'] as const
 /** The client's further addresses: 10.0.2.101 to 10.0.2.116, and the same in IPv6. */
 export const FURTHER_CLIENTS = 16
 export const clientAddress = (index: number): Addresses => ({
@@ -92,6 +91,7 @@ export interface Comparison {
 }
 
 export class Cluster {
+  readonly #suffix: string
   readonly #servers: (Server | UdpSocket)[] = []
   #lastClientPort: number = CLIENT_PORTS.last
   /** Receives what happened to each request, to compare it with what is predicted for it (predictions.ts). */
@@ -99,10 +99,16 @@ export class Cluster {
   /** The clients that a pod has seen, whether the answer arrived or not: `POD ADDRESS`. */
   readonly seen = new Set<string>()
 
-  /** `protocols`: those in which pods answer. */
-  static start(protocols: readonly Protocol[] = ['tcp', 'udp']): Cluster {
-    for (const name of NAMESPACES) sh(`ip netns add ${name}`)
-    for (const namespace of [undefined, ...NAMESPACES]) {
+  /**
+   * @param protocols those in which pods answer
+   * @param name of the cluster, where this process has several
+   */
+  static start(protocols: readonly Protocol[] = ['tcp', 'udp'], name = ''): Cluster {
+    const suffix = `${process.pid}${name}`
+    const namespaceOf = (host: string): string => `${host}-${suffix}`
+    const namespaces = NAMESPACES.map(namespaceOf)
+    for (const namespace of namespaces) sh(`ip netns add ${namespace}`)
+    for (const namespace of [undefined, ...namespaces]) {
       inside(namespace, set)
       ip(namespace, ['link set lo up'])
     }
@@ -148,10 +154,11 @@ export class Cluster {
         ]),
       ])
     }
-    return new Cluster(protocols)
+    return new Cluster(protocols, suffix)
   }
 
-  private constructor(protocols: readonly Protocol[]) {
+  private constructor(protocols: readonly Protocol[], suffix: string) {
+    this.#suffix = suffix
     for (const pod of ['a', 'b', 'c'] as const)
       for (const address of Object.values(ADDRESSES[pod]))
         for (const protocol of protocols) this.serve(pod, { protocol, address, port: POD_PORT })
@@ -190,14 +197,19 @@ export class Cluster {
     return outcome
   }
 
-  async #ask(from: From, to: Place, { address, port, withinMs = 10_000 }: Asked): Promise<Outcome> {
-    const answer = await exchange({
+  /** The answer itself: the server's name, and the client's address and port as the server saw them. */
+  exchange(from: From, to: Place, { address, port, withinMs = 10_000 }: Asked = {}): Promise<Answer | Failure> {
+    return exchange({
       namespace: this.#namespaceOf(from),
       to,
       address: address ?? ownAddress(from, to),
       port: port ?? this.#nextPort(to),
       withinMs: deadline(withinMs),
     })
+  }
+
+  async #ask(from: From, to: Place, asked: Asked): Promise<Outcome> {
+    const answer = await this.exchange(from, to, asked)
     if (typeof answer === 'string') return answer === 'ECONNREFUSED' ? 'refused' : answer
     if (to.protocol === 'ping') return 'echo'
     const [pod, source = '', sourcePort] = answer.text.split(' ')
@@ -217,7 +229,7 @@ export class Cluster {
   }
 
   #namespaceOf(host: From): Namespace {
-    return host === 'node' ? undefined : namespaceOf(host === 'c' ? 'other' : host)
+    return host === 'node' ? undefined : `${host === 'c' ? 'other' : host}-${this.#suffix}`
   }
 
   /** The same request several times, one after the other; stops after one without an answer. */
@@ -229,7 +241,8 @@ export class Cluster {
 
   stop(): void {
     for (const server of this.#servers) server.close()
-    for (const name of NAMESPACES) {
+    for (const host of NAMESPACES) {
+      const name = `${host}-${this.#suffix}`
       leave(name)
       sh(`ip netns delete ${name}`)
     }

@@ -79,9 +79,12 @@ function streamOf(fd: number): Socket {
   return socket
 }
 
-/** Waits for the end of a connect; closes the socket when it fails. */
+/**
+ * Waits for the end of a connect; closes the socket when it fails. A refusal that arrived while the
+ * socket was inside `connect` ends nothing: the kernel tells it when it is asked, and once only.
+ */
 async function connected(fd: number, withinMs: number): Promise<Failure | undefined> {
-  const ended = await watch(fd, { writable: true }, withinMs, () => connectError(fd) ?? true)
+  const ended = connectError(fd) ?? (await watch(fd, { writable: true }, withinMs, () => connectError(fd) ?? true))
   if (ended === true) return undefined
   closeSocket(fd)
   return ended ?? 'nothing'

@@ -89,6 +89,29 @@ export function enterNewNamespace(): void {
   check('mount of /sys', c.mount('sys', '/sys', 'sysfs', 0, null))
 }
 
+/** A network namespace to which this process can return. */
+export interface Home {
+  /** Moves this process's main thread there, as `enterNewNamespace` does; /sys still shows another one. */
+  enter(): void
+  /** Ends the namespace, unless something else holds it. */
+  leave(): void
+}
+
+/** The network namespace in which this process is now. */
+export function thisHome(): Home {
+  const fd = openSync('/proc/thread-self/ns/net', 'r')
+  return {
+    enter() {
+      check('setns', c.setns(fd, CLONE_NEWNET))
+      closeSync(homeNamespace)
+      homeNamespace = openSync('/proc/thread-self/ns/net', 'r')
+    },
+    leave() {
+      closeSync(fd)
+    },
+  }
+}
+
 /** Calls `act` inside a namespace; its processes and sockets are in that namespace. */
 export function inside<T>(namespace: Namespace, act: () => T): T {
   if (namespace === undefined) return act()

@@ -1,0 +1,100 @@
+/**
+ * What the node itself shows of packets, read by programs: the connections that conntrack keeps,
+ * the mark with which packets left the firewall, and who was refused by a reset. Source ports tell
+ * packets apart: each of a world has its own.
+ */
+import { readdirSync, writeFileSync } from 'node:fs'
+import { run } from '../support/programs.ts'
+
+/**
+ * Behind every chain of a firewall: a mark that is still there is copied to the connection, where
+ * conntrack shows it.
+ */
+const TABLE = `table inet spy {
+  set resets { type inet_service; flags dynamic; size 65535; }
+  chain left { type filter hook postrouting priority 500; jump look; }
+  chain arrived { type filter hook input priority 500; jump look; }
+  chain look {
+    meta mark != 0 ct mark set meta mark
+    tcp flags rst add @resets { tcp dport }
+  }
+}`
+
+const TIMEOUTS = '/proc/sys/net/netfilter'
+/** Longer than a scenario takes, so that every connection of a scenario is still known at its end. */
+const TIMEOUT_SECONDS = '600'
+
+/** Installs the spy in this network namespace. Needs a rule with `ct`, or there is no conntrack. */
+export function installSpy(): void {
+  run(['nft', '-f', '-'], TABLE)
+  for (const name of readdirSync(TIMEOUTS))
+    if (/^nf_conntrack_(tcp|udp|sctp|icmp|icmpv6)_timeout/.test(name))
+      writeFileSync(`${TIMEOUTS}/${name}`, TIMEOUT_SECONDS)
+  // No limit on refusals: types that are not in the mask have none.
+  writeFileSync('/proc/sys/net/ipv4/icmp_ratemask', '0')
+}
+
+export interface Traces {
+  /** Connections by the source port (or the number of the ping) of their first packet, and the marks. */
+  readonly flows: ReadonlyMap<number, readonly Flow[]>
+  /** Client ports to which a reset was sent. */
+  readonly resets: ReadonlySet<number>
+}
+
+export interface Flow {
+  /** State, both directions, and whether it was answered. */
+  readonly text: string
+  /** 0: none. */
+  readonly mark: number
+}
+
+export function readTraces(): Traces {
+  const flows = new Map<number, Flow[]>()
+  for (const family of ['ipv4', 'ipv6'])
+    for (const line of run(['conntrack', '-L', '-f', family]).split('\n')) {
+      if (line === '') continue
+      const { port, flow } = parseFlow(line)
+      flows.set(port, [...(flows.get(port) ?? []), flow])
+    }
+  const listed = JSON.parse(run(['nft', '-j', 'list', 'set', 'inet', 'spy', 'resets'])) as SetListing // as nft prints it
+  const resets = new Set(listed.nftables.flatMap(({ set }) => set?.elem ?? []))
+  return { flows, resets }
+}
+
+interface SetListing {
+  readonly nftables: readonly { readonly set?: { readonly elem?: readonly number[] } }[]
+}
+
+/** `tcp 6 8 CLOSE src=... dst=... sport=... dport=... [UNREPLIED] src=... dst=... sport=... dport=... [ASSURED] mark=0 use=1` */
+export function parseFlow(line: string): { readonly port: number; readonly flow: Flow } {
+  const [protocol = ''] = line.split(' ', 1)
+  const values = [...line.matchAll(/(\w+)=(\S+)/g)]
+  const valuesOf = (name: string): string[] => values.flatMap(([, key, value = '']) => (key === name ? [value] : []))
+  const [source = '', replyTo = ''] = valuesOf('src').slice(0, 1).concat(valuesOf('dst').slice(1, 2))
+  const [destination = ''] = valuesOf('dst')
+  const answerer = valuesOf('src')[1] ?? ''
+  const ports = valuesOf('sport').length > 0 ? valuesOf('sport') : valuesOf('id')
+  const [to = '', back = ''] = valuesOf('dport')
+  const port = ports[0] ?? ''
+  const isSamePort = (back === '' ? ports[1] : back) === port
+  const words = /\s([A-Z_]{2,})\s/.exec(line)?.[1] ?? ''
+  const flags = [...line.matchAll(/\[(\w+)\]/g)].map(([, flag]) => flag)
+  const text = [
+    protocol,
+    words,
+    `${source} to ${destination} ${to},`,
+    `answers of ${answerer} ${back === '' ? '' : (ports[1] ?? '')} to ${replyTo}`,
+    isSamePort ? 'at the same port' : 'at another port',
+    ...flags,
+  ]
+  return {
+    port: Number(port),
+    flow: {
+      text: text
+        .filter((part) => part !== '')
+        .join(' ')
+        .replaceAll(/ +/g, ' '),
+      mark: Number(valuesOf('mark')[0] ?? 0),
+    },
+  }
+}
