@@ -18,6 +18,7 @@ import { Stopwatch } from './testing/cpu-time.ts'
 import { batchesOf, formatSlowest, longestFirst, readDurations, recordDurations } from './testing/durations.ts'
 import { hasDirective, runsOf } from './testing/directives.ts'
 import { FULL_RUN_VARIABLE } from './testing/extent.ts'
+import { withFirewalls } from './testing/firewalls.ts'
 import { runOnKernel } from './testing/kernel-run.ts'
 import { limitsFor } from './testing/limits.ts'
 import { RECORDED_SURFACES, recordedCases } from './testing/recordings.ts'
@@ -90,7 +91,10 @@ const isKernelTest = (file: string): boolean => file.startsWith('test/kernel/') 
 const durations = { ...readDurations(knownDurationsFile), ...readDurations(durationsFile) }
 const files = longestFirst(
   [
-    ...globSync('test/**/*.test.ts', { cwd: project }).flatMap((file) => runsOf(file, project)),
+    ...withFirewalls(
+      globSync('test/**/*.test.ts', { cwd: project }).flatMap((file) => runsOf(file, project)),
+      isFull,
+    ),
     ...(isFull ? [RECORDED_SURFACES, ...recordedCases()] : []),
   ].filter((file) => patterns.length === 0 || patterns.some((pattern) => file.includes(pattern))),
   durations,

@@ -7,6 +7,7 @@
  */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
+import { firewallOfRun } from '../../dev/testing/firewalls.ts'
 import type { IpFamily } from '../../src/values/protocol.ts'
 import { ADDRESSES, type Addresses, Cluster, type From, NODE, POD_PORT, REFUSAL_MS } from '../support/cluster.ts'
 import { type Workbench } from '../support/daemon.ts'
@@ -100,14 +101,18 @@ const GUARDED: readonly [ranges: keyof typeof RANGES, from: From, kind: Kind, ex
   ['one client, VIPs in both roles', 'other', 'ExternalIP', 'a node'],
 ]
 
+/** The firewall that the runner wants for ipvs mode; undefined: the usual one, of iptables. */
+const FIREWALL = firewallOfRun()
 /** In ipvs mode the last is how virtual IPs are local. */
-const SETUPS = [
-  ['ipvs', 'nft', 'iptables-nft', 'addresses'],
-  ['ipvs', 'nft', 'iptables-nft', 'routes'],
-  ['ipvs', 'legacy', 'legacy-iptables', 'addresses'],
-  ['iptables', 'nft', 'iptables-nft', undefined],
-  ['iptables', 'legacy', 'legacy-iptables', undefined],
-] as const
+const SETUPS = (
+  [
+    ['ipvs', 'nft', 'iptables-nft', 'addresses'],
+    ['ipvs', 'nft', 'iptables-nft', 'routes'],
+    ['ipvs', 'legacy', 'legacy-iptables', 'addresses'],
+    ['iptables', 'nft', 'iptables-nft', undefined],
+    ['iptables', 'legacy', 'legacy-iptables', undefined],
+  ] as const
+).filter(([mode, backEnd]) => FIREWALL === undefined || (mode === 'ipvs' && backEnd === 'nft'))
 
 let cluster: Cluster
 before(() => {
@@ -127,8 +132,8 @@ for (const [mode, backEnd, need, virtualAddresses] of SETUPS)
       let bench: Workbench
       let predictions: Predictions
       before(async () => {
-        // What kubelet leaves in the back end that it uses. A node may forward nothing but what its rules accept.
-        const forward = mode === 'ipvs' ? 'DROP' : 'ACCEPT'
+        // What kubelet leaves in the back end that it uses. A node may forward nothing but what rules of iptables accept.
+        const forward = mode === 'ipvs' && FIREWALL === undefined ? 'DROP' : 'ACCEPT'
         sh(`iptables-${backEnd} -t mangle -N KUBE-IPTABLES-HINT
         iptables-${backEnd} -P FORWARD ${forward}; ip6tables-${backEnd} -P FORWARD ${forward}`)
         const clusterCIDR = '10.244.0.0/16,fd00:10:244::/47'
@@ -157,7 +162,8 @@ for (const [mode, backEnd, need, virtualAddresses] of SETUPS)
           await eventually(() => {
             for (const family of FAMILIES) assert.equal(vipRules(backEnd, family), 6 * PROTOCOLS.length * 3, bench.log)
           })
-        await eventually(() => assert.match(bench.log, new RegExp(`backEnd="${backEnd}"`)))
+        const isRight = new RegExp(FIREWALL === undefined ? `backEnd="${backEnd}"` : `firewall="${FIREWALL}"`)
+        await eventually(() => assert.match(bench.log, isRight))
         predictions = new Predictions()
         cluster.comparison = predictions
       })

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { firewallOfRun } from '../../dev/testing/firewalls.ts'
 import { runOwnCommand } from './own-command.ts'
 import { type Container, inContainer } from './container-runtime.ts'
 import { type Manifest, node } from './manifests.ts'
@@ -27,7 +28,7 @@ export class Workbench {
   readonly directory = mkdtempSync(join(tmpdir(), 'kube-ipvs-test-'))
   /** The local socket of its daemons: not the default one, because several daemons run on this machine. */
   socket = `${this.directory}.sock`
-  readonly #configuration: Record<string, unknown>
+  #configuration: Readonly<Record<string, unknown>>
   readonly #running = new Set<ChildProcess>()
   /** Everything daemons have logged. */
   log = ''
@@ -45,9 +46,8 @@ export class Workbench {
       mode: 'ipvs',
       hostnameOverride: 'node0',
       ipvs: { syncPeriod: '1s', minSyncPeriod: '0s', ...ipvs },
-      ...more,
     }
-    writeFileSync(this.#configurationFile, JSON.stringify(this.#configuration))
+    this.#configuration = this.configure(more)
     this.write('node.yaml', node(['10.0.2.15']))
   }
 
@@ -94,9 +94,13 @@ export class Workbench {
     return path
   }
 
-  /** Writes the configuration file again, with more fields. */
-  configure(more: Readonly<Record<string, unknown>>): void {
-    writeFileSync(this.#configurationFile, JSON.stringify({ ...this.#configuration, ...more }))
+  /** Writes the configuration file again, with more fields; returns its content. */
+  configure(more: Readonly<Record<string, unknown>>): Record<string, unknown> {
+    const configuration: Record<string, unknown> = { ...this.#configuration, ...more }
+    const firewall = firewallOfRun()
+    if (firewall !== undefined) configuration['kubeIPVS'] = { firewall, ...Object(configuration['kubeIPVS']) }
+    writeFileSync(this.#configurationFile, JSON.stringify(configuration))
+    return configuration
   }
 
   /** Path of the configuration file. */
