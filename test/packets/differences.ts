@@ -11,14 +11,27 @@ export interface Traits {
   readonly from: string
   readonly protocol: string
   readonly family: string
-  /** What the first firewall did, and what this one did. */
+  /** What it is with the first firewall, and with this one. */
   readonly reference: string
   readonly found: string
+  /** What the packet met in both, whatever the aspect: `answered by a -> nothing`. */
+  readonly verdicts: string
   /** `INPUT ACCEPT FORWARD DROP` */
   readonly policies: string
 }
 
-const TRAITS = ['firewall', 'aspect', 'kind', 'from', 'protocol', 'family', 'reference', 'found', 'policies'] as const
+const TRAITS = [
+  'firewall',
+  'aspect',
+  'kind',
+  'from',
+  'protocol',
+  'family',
+  'reference',
+  'found',
+  'verdicts',
+  'policies',
+] as const
 
 /** An entry of the list. */
 export interface AllowedDifference {

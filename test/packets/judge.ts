@@ -19,6 +19,8 @@ export interface Difference {
   readonly aspect: Aspect
   readonly reference: string
   readonly found: string
+  /** Of both worlds. */
+  readonly verdicts: readonly [reference: string, found: string]
 }
 
 export interface Judged {
@@ -112,11 +114,13 @@ function differencesOf(
   return others.flatMap(({ firewall }, world) =>
     packets.flatMap((packet, index) => {
       const [expected, other] = [at(reference, index), at(at(found, world), index)]
-      return ASPECTS.flatMap((aspect) =>
-        expected[aspect] === other[aspect]
-          ? []
-          : [{ packet, firewall: firewall.name, aspect, reference: expected[aspect], found: other[aspect] }],
-      )
+      const about = { packet, firewall: firewall.name, verdicts: [expected.verdict, other.verdict] } as const
+      return ASPECTS.filter((aspect) => expected[aspect] !== other[aspect]).map((aspect) => ({
+        ...about,
+        aspect,
+        reference: expected[aspect],
+        found: other[aspect],
+      }))
     }),
   )
 }
@@ -128,10 +132,10 @@ function at<Item>(list: readonly Item[], index: number): Item {
 }
 
 /** What the list of allowed differences has patterns for. */
-export function traitsOf({ packet, ...difference }: Difference, { policies }: Scenario): Traits {
+export function traitsOf({ packet, verdicts, ...difference }: Difference, { policies }: Scenario): Traits {
   const { kind, from, family, to } = packet
   const text = `INPUT ${policies.input} FORWARD ${policies.forward}`
-  return { ...difference, kind, from, family, protocol: to.protocol, policies: text }
+  return { ...difference, kind, from, family, protocol: to.protocol, verdicts: verdicts.join(' -> '), policies: text }
 }
 
 /** The differences that no entry allows; `used` receives the entries that were needed. */
