@@ -31,6 +31,9 @@ export interface Judged {
   readonly unsteady: readonly Difference[]
 }
 
+/** What the judge needs of a world. */
+export type Observed = Pick<World, 'send' | 'observe'> & { readonly firewall: { readonly name: string } }
+
 /** How often a difference must show again, and how long each answer may then take on a fast kernel. */
 export interface Patience {
   readonly attempts: number
@@ -64,7 +67,7 @@ export class Ports {
 
 /** The first world is what the others are compared with. */
 export async function judge(
-  worlds: readonly [World, ...World[]],
+  worlds: readonly [Observed, ...Observed[]],
   packets: readonly Packet[],
   ports: Ports,
   { attempts, withinMs } = PATIENT,
@@ -90,7 +93,7 @@ const isSame = (a: Difference, b: Difference): boolean =>
 
 /** For each world what became of each packet. */
 async function observe(
-  worlds: readonly World[],
+  worlds: readonly Observed[],
   packets: readonly Packet[],
   ports: Ports,
   withinMs: number,
@@ -106,7 +109,7 @@ async function observe(
 const SETTLE_MS = 20
 
 function differencesOf(
-  [, ...others]: readonly World[],
+  [, ...others]: readonly Observed[],
   packets: readonly Packet[],
   reference: readonly Observation[],
   found: readonly (readonly Observation[])[],

@@ -2,9 +2,8 @@
  * The packets that a scenario is asked with: every client to every frontend, to other ports and
  * addresses beside them, and to what is no Service at all. A run sends a part of them.
  */
-import type { IpFamily, Protocol } from '../../src/values/protocol.ts'
+import { IP_FAMILIES, type IpFamily, type Protocol } from '../../src/values/protocol.ts'
 import { ADDRESSES, type From, NODE, POD_PORT } from '../support/cluster.ts'
-import { FAMILIES } from '../support/every-kind.ts'
 import type { Place } from '../support/net-namespace.ts'
 import {
   hasHealthCheck,
@@ -75,7 +74,7 @@ const PROTOCOLS: readonly Protocol[] = ['tcp', 'udp', 'sctp']
 
 /** All of them, in a fixed order. */
 export function packetsOf(scenario: Scenario): Packet[] {
-  const targets = FAMILIES.flatMap((family) => [
+  const targets = IP_FAMILIES.flatMap((family) => [
     ...scenario.services.flatMap((_, index) => targetsOf(scenario, index, family)),
     ...otherTargets(family),
   ])

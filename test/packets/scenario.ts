@@ -3,9 +3,8 @@
  * with their endpoints, generated with fast-check. Service `i` has the addresses that end in `i`.
  */
 import fc from 'fast-check'
-import type { IpFamily, Protocol } from '../../src/values/protocol.ts'
+import { IP_FAMILIES, type IpFamily, type Protocol } from '../../src/values/protocol.ts'
 import { ADDRESSES, clientAddress, NODE, type Pod, POD_PORT } from '../support/cluster.ts'
-import { FAMILIES, VIRTUAL_ADDRESSES, type VirtualAddresses } from '../support/every-kind.ts'
 import { type Manifest, node, service, slice } from '../support/manifests.ts'
 
 /** Where pods and the node answer, in every protocol. */
@@ -45,7 +44,7 @@ export interface ServiceCase {
 export interface Scenario {
   /** Fields of KubeProxyConfiguration, without `kubeIPVS`. */
   readonly configuration: Readonly<Record<string, unknown>>
-  readonly virtualAddresses: VirtualAddresses
+  readonly virtualAddresses: 'addresses' | 'routes'
   /** Of the chains INPUT and FORWARD in the back end of iptables that the node uses. */
   readonly policies: { readonly input: 'ACCEPT' | 'DROP'; readonly forward: 'ACCEPT' | 'DROP' }
   readonly services: readonly ServiceCase[]
@@ -100,7 +99,7 @@ const serviceCases: fc.Arbitrary<ServiceCase> = fc.record({
     { weight: 3, arbitrary: fc.constantFrom('NodePort' as const, 'ClusterIP' as const) },
     { weight: 1, arbitrary: fc.constantFrom('ExternalName' as const, 'headless' as const) },
   ),
-  families: fc.constantFrom<readonly IpFamily[]>(FAMILIES, FAMILIES, FAMILIES, ['IPv4'], ['IPv6']),
+  families: fc.constantFrom<readonly IpFamily[]>(IP_FAMILIES, IP_FAMILIES, IP_FAMILIES, ['IPv4'], ['IPv6']),
   ports: fc.uniqueArray(
     fc.record({
       protocol: fc.constantFrom<Protocol>('tcp', 'udp', 'sctp'),
@@ -130,7 +129,7 @@ const serviceCases: fc.Arbitrary<ServiceCase> = fc.record({
 export const scenarios = (services: number): fc.Arbitrary<Scenario> =>
   fc.record({
     configuration: configurations,
-    virtualAddresses: fc.constantFrom(...VIRTUAL_ADDRESSES),
+    virtualAddresses: fc.constantFrom('addresses', 'routes'),
     policies: fc.record({
       input: fc.nat(9).map((number) => (number === 0 ? 'DROP' : 'ACCEPT')),
       forward: fc.constantFrom('ACCEPT', 'ACCEPT', 'ACCEPT', 'DROP'),
@@ -150,7 +149,7 @@ const endpointsAt = (...places: readonly Backend[]): ServiceCase['endpoints'] =>
   places.map((at) => ({ at, state: 'ready' }))
 const USUAL: ServiceCase = {
   type: 'LoadBalancer',
-  families: FAMILIES,
+  families: IP_FAMILIES,
   ports: everyPort,
   endpoints: endpointsAt('a', 'c'),
   internal: 'Cluster',

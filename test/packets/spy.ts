@@ -67,34 +67,19 @@ interface SetListing {
 
 /** `tcp 6 8 CLOSE src=... dst=... sport=... dport=... [UNREPLIED] src=... dst=... sport=... dport=... [ASSURED] mark=0 use=1` */
 export function parseFlow(line: string): { readonly port: number; readonly flow: Flow } {
-  const [protocol = ''] = line.split(' ', 1)
-  const values = [...line.matchAll(/(\w+)=(\S+)/g)]
-  const valuesOf = (name: string): string[] => values.flatMap(([, key, value = '']) => (key === name ? [value] : []))
-  const [source = '', replyTo = ''] = valuesOf('src').slice(0, 1).concat(valuesOf('dst').slice(1, 2))
-  const [destination = ''] = valuesOf('dst')
-  const answerer = valuesOf('src')[1] ?? ''
-  const ports = valuesOf('sport').length > 0 ? valuesOf('sport') : valuesOf('id')
-  const [to = '', back = ''] = valuesOf('dport')
-  const port = ports[0] ?? ''
-  const isSamePort = (back === '' ? ports[1] : back) === port
-  const words = /\s([A-Z_]{2,})\s/.exec(line)?.[1] ?? ''
-  const flags = [...line.matchAll(/\[(\w+)\]/g)].map(([, flag]) => flag)
+  const [, head = '', state = ''] = /^(\S+).*? ([A-Z_]{2,})? *src=/.exec(line) ?? []
+  const [first = '', second = ''] = line.split(/(?= src=)/).slice(1)
+  const of = (direction: string, name: string): string => new RegExp(` ${name}=(\\S+)`).exec(direction)?.[1] ?? ''
+  const portOf = (direction: string, name: string): string => of(direction, name) || of(direction, 'id')
+  const port = portOf(first, 'sport')
   const text = [
-    protocol,
-    words,
-    `${source} to ${destination} ${to},`,
-    `answers of ${answerer} ${back === '' ? '' : (ports[1] ?? '')} to ${replyTo}`,
-    isSamePort ? 'at the same port' : 'at another port',
-    ...flags,
+    ...[head, state, of(first, 'src'), 'to', of(first, 'dst'), of(first, 'dport')],
+    ...['answered by', of(second, 'src'), of(second, 'sport'), 'to', of(second, 'dst')],
+    portOf(second, 'dport') === port ? 'at the same port' : 'at another port',
+    ...[...line.matchAll(/\[(\w+)\]/g)].map(([, flag]) => flag),
   ]
   return {
     port: Number(port),
-    flow: {
-      text: text
-        .filter((part) => part !== '')
-        .join(' ')
-        .replaceAll(/ +/g, ' '),
-      mark: Number(valuesOf('mark')[0] ?? 0),
-    },
+    flow: { text: text.filter((part) => part !== '').join(' '), mark: Number(of(line, 'mark')) },
   }
 }
