@@ -73,13 +73,13 @@ export function parseFlow(line: string): { readonly port: number; readonly flow:
   const portOf = (direction: string, name: string): string => of(direction, name) || of(direction, 'id')
   const port = portOf(first, 'sport')
   const text = [
-    ...[head, state, of(first, 'src'), 'to', of(first, 'dst'), of(first, 'dport')],
-    ...['answered by', of(second, 'src'), of(second, 'sport'), 'to', of(second, 'dst')],
+    `${head} ${state} ${of(first, 'src')} to ${of(first, 'dst')} ${of(first, 'dport')}`,
+    `answered by ${of(second, 'src')} ${of(second, 'sport')} to ${of(second, 'dst')}`,
     portOf(second, 'dport') === port ? 'at the same port' : 'at another port',
     ...[...line.matchAll(/\[(\w+)\]/g)].map(([, flag]) => flag),
-  ]
+  ].join(' ')
   return {
     port: Number(port),
-    flow: { text: text.filter((part) => part !== '').join(' '), mark: Number(of(line, 'mark')) },
+    flow: { text: text.replaceAll(/ +/g, ' '), mark: Number(of(line, 'mark')) },
   }
 }
