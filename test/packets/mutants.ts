@@ -19,11 +19,19 @@ export const isOfFamily =
   ({ name }: Mutant): boolean =>
     /^ip6tables|KUBE-6-/.test(name) === (family === 'IPv6')
 
-/**
- * Rules that kube-proxy writes and that change nothing for any packet which the oracle sends, so
- * that their absence cannot be noticed.
- */
-const EQUIVALENT: readonly RegExp[] = []
+/** Rules and sets that kube-proxy has too, whose absence no packet shows. */
+const EQUIVALENT: readonly RegExp[] = [
+  // Behind these rules only those for node ports follow, which mark what is marked already, and of
+  // the two for policy Local the second alone matches everything, because VIPs are local.
+  /-A KUBE-SERVICES .*KUBE-(6-)?EXTERNAL-IP dst,dst .*-j ACCEPT$/,
+  /-A KUBE-SERVICES .*KUBE-(6-)?EXTERNAL-IP-LOCAL dst,dst -m physdev .*-j ACCEPT$/,
+  // Nothing that goes to a VIP is forwarded, and what IPVS sends to an endpoint passes OUTPUT.
+  /-A FORWARD .*-j KUBE-PROXY-FIREWALL$/,
+  /-A KUBE-FORWARD .*-m mark .*-j ACCEPT$/,
+  // IPVS takes what the node sends to its own VIP in OUTPUT, so that it never passes INPUT.
+  /-A KUBE-SOURCE-RANGES-FIREWALL .*LOAD-BALANCER-SOURCE-IP dst,dst,src -j RETURN$/,
+  /^the entries of KUBE-(6-)?LOAD-BALANCER-SOURCE-IP$/,
+]
 
 export const isEquivalent = ({ name }: Mutant): boolean => EQUIVALENT.some((pattern) => pattern.test(name))
 

@@ -1,14 +1,19 @@
 /** The scenarios and packets of the oracle, and how it reads conntrack. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { manifestsOf } from './manifests.ts'
 import { type Kind, KINDS, packetsOf } from './packets.ts'
 import { packetsFor, trialsOf } from './run.ts'
-import { EVERY_RULE, manifestsOf } from './scenario.ts'
+import { EVERY_RULE, nodePort, SHARED_PORT } from './scenario.ts'
 import { parseFlow } from './spy.ts'
 
 const TRIALS = trialsOf(1, 40, 6, 200)
 
 describe('trials', () => {
+  it('know the port that is also a node port', () => {
+    assert.equal(SHARED_PORT, nodePort(1, 0))
+  })
+
   it('are the same for the same seed, and others for another', () => {
     assert.deepEqual(trialsOf(1, 3, 6, 200), TRIALS.slice(0, 3))
     assert.notDeepEqual(trialsOf(2, 3, 6, 200), TRIALS.slice(0, 3))
@@ -31,6 +36,7 @@ describe('trials', () => {
       '"ipFamilyPolicy":"SingleStack"',
       ...['TCP', 'UDP', 'SCTP'].map((protocol) => `"protocol":"${protocol}"`),
       '"terminating":true',
+      '"port":30010,"targetPort"',
       '"endpoints":[]',
       ...['NodeCIDR', 'BridgeInterface', 'InterfaceNamePrefix'].map((mode) => `"detectLocalMode":"${mode}"`),
       '"configuration":{"clusterCIDR"',

@@ -130,6 +130,7 @@ function targetsOf({ services }: Scenario, index: number, family: IpFamily): Tar
     ...everyVip.flatMap(([, address]) => [
       target('other port', PROTOCOLS[index % PROTOCOLS.length] ?? 'tcp', address, OTHER_PORT),
       target('other port', 'tcp', address, POD_PORT),
+      ...(hasHealthCheck(one) ? [target('other port', 'tcp', address, healthCheckPort(number))] : []),
       target('ping', 'ping', address, 0),
     ]),
     ...(hasHealthCheck(one) ? [target('health check', 'tcp', NODE[family], healthCheckPort(number))] : []),

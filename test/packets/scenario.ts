@@ -5,14 +5,17 @@
 import fc from 'fast-check'
 import { IP_FAMILIES, type IpFamily, type Protocol } from '../../src/values/protocol.ts'
 import { ADDRESSES, clientAddress, NODE, type Pod, POD_PORT } from '../support/cluster.ts'
-import { type Manifest, node, service, slice } from '../support/manifests.ts'
 
 /** Where pods and the node answer, in every protocol. */
 export const TARGET_PORTS = [POD_PORT, 9090] as const
 
+/** The node port of the first port of Service 1 is also the port of other Services. */
+export const SHARED_PORT = 30_010
+export const HEALTH_CHECK_PORTS = { first: 32_000, last: 32_999 } as const
+
 export type Backend = Pod | 'node'
 /** Conditions of endpoints. */
-const STATES = {
+export const STATES = {
   ready: { ready: true, serving: true, terminating: false },
   'not ready': { ready: false, serving: false, terminating: false },
   terminating: { ready: false, serving: true, terminating: true },
@@ -45,13 +48,16 @@ export interface Scenario {
   /** Fields of KubeProxyConfiguration, without `kubeIPVS`. */
   readonly configuration: Readonly<Record<string, unknown>>
   readonly virtualAddresses: 'addresses' | 'routes'
-  /** Of the chains INPUT and FORWARD in the back end of iptables that the node uses. */
+  /**
+   * In the back end of iptables that the node uses: whether the last rule of INPUT drops requests to
+   * HEALTH_CHECK_PORTS, and the policy of FORWARD.
+   */
   readonly policies: { readonly input: 'ACCEPT' | 'DROP'; readonly forward: 'ACCEPT' | 'DROP' }
   readonly services: readonly ServiceCase[]
 }
 
 const single = ({ IPv4, IPv6 }: Readonly<Record<IpFamily, string>>): string[] => [`${IPv4}/32`, `${IPv6}/128`]
-const SOURCE_RANGES = {
+export const SOURCE_RANGES = {
   none: [],
   'the client': single(ADDRESSES.client),
   'some clients': ['10.0.2.112/29', 'fd00:10:0:2::110/124'],
@@ -103,7 +109,7 @@ const serviceCases: fc.Arbitrary<ServiceCase> = fc.record({
   ports: fc.uniqueArray(
     fc.record({
       protocol: fc.constantFrom<Protocol>('tcp', 'udp', 'sctp'),
-      port: fc.constantFrom(80, 443),
+      port: fc.constantFrom(80, 80, 443, 443, SHARED_PORT),
       targetPort: fc.constantFrom(...TARGET_PORTS),
       isNamed: fc.boolean(),
     }),
@@ -131,7 +137,7 @@ export const scenarios = (services: number): fc.Arbitrary<Scenario> =>
     configuration: configurations,
     virtualAddresses: fc.constantFrom('addresses', 'routes'),
     policies: fc.record({
-      input: fc.nat(9).map((number) => (number === 0 ? 'DROP' : 'ACCEPT')),
+      input: fc.constantFrom('ACCEPT', 'DROP'),
       forward: fc.constantFrom('ACCEPT', 'ACCEPT', 'ACCEPT', 'DROP'),
     }),
     services: fc.array(serviceCases, { minLength: services, maxLength: services }),
@@ -165,11 +171,18 @@ const USUAL: ServiceCase = {
 export const EVERY_RULE: Scenario = {
   configuration: { clusterCIDR },
   virtualAddresses: 'addresses',
-  policies: { input: 'ACCEPT', forward: 'DROP' },
+  policies: { input: 'DROP', forward: 'DROP' },
   services: [
     USUAL,
     { ...USUAL, sourceRanges: 'the client' },
-    { ...USUAL, sourceRanges: 'this node', external: 'Local', endpoints: endpointsAt('a') },
+    {
+      ...USUAL,
+      ports: [...everyPort, { protocol: 'tcp', port: SHARED_PORT, targetPort: POD_PORT, isNamed: false }],
+      sourceRanges: 'this node',
+      external: 'Local',
+      endpoints: endpointsAt('a'),
+    },
+    { ...USUAL, external: 'Local', endpoints: endpointsAt('a', 'b') },
     { ...USUAL, type: 'NodePort', external: 'Local', endpoints: endpointsAt('b', 'node') },
     { ...USUAL, type: 'NodePort', endpoints: [] },
   ],
@@ -198,90 +211,13 @@ export function hasVip({ type, externalIPs, ingress }: ServiceCase, kind: keyof 
 
 /** The node port of a port of Service `number`, and the one for its health checks. */
 export const nodePort = (number: number, portIndex: number): number => 30_000 + 10 * number + portIndex
-export const healthCheckPort = (number: number): number => 32_000 + number
+export const healthCheckPort = (number: number): number => HEALTH_CHECK_PORTS.first + number
 
 export const hasNodePorts = ({ type, allocatesNodePorts }: ServiceCase): boolean =>
   type === 'NodePort' || (type === 'LoadBalancer' && allocatesNodePorts)
 export const hasHealthCheck = ({ type, external }: ServiceCase): boolean =>
   type === 'LoadBalancer' && external === 'Local'
 
-/** The Node, and a Service with its slices for each case, numbered from 1. */
-export function manifestsOf({ services }: Scenario): Manifest[] {
-  const spec = { podCIDRs: ['10.244.0.0/24', 'fd00:10:244::/64'] }
-  return [
-    node(Object.values(NODE), { spec }),
-    ...services.flatMap((one, index) => [serviceOf(one, index + 1), ...slicesOf(one, index + 1)]),
-  ]
-}
-
-function serviceOf(one: ServiceCase, number: number): Manifest {
-  const { type, families, internal, external, affinity, externalIPs, ingress, sourceRanges } = one
-  const isReachable = type === 'NodePort' || type === 'LoadBalancer'
-  const clusterIPs = families.map((family) => vip(number, 'ClusterIP', family))
-  return service(
-    nameOf(number),
-    {
-      type: type === 'headless' ? 'ClusterIP' : type,
-      clusterIPs: type === 'headless' ? ['None'] : type === 'ExternalName' ? [''] : clusterIPs,
-      ipFamilies: families,
-      ipFamilyPolicy: families.length === 2 ? 'RequireDualStack' : 'SingleStack',
-      ports: one.ports.map(({ protocol, port, targetPort, isNamed }, index) => ({
-        name: portName(index),
-        protocol: protocol.toUpperCase(),
-        port,
-        targetPort: isNamed ? `target-${targetPort}` : targetPort,
-        ...(hasNodePorts(one) ? { nodePort: nodePort(number, index) } : {}),
-      })),
-      internalTrafficPolicy: internal,
-      ...(isReachable || externalIPs ? { externalTrafficPolicy: external } : {}),
-      ...(externalIPs ? { externalIPs: families.map((family) => vip(number, 'ExternalIP', family)) } : {}),
-      ...(affinity
-        ? { sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP: { timeoutSeconds: 10_800 } } }
-        : {}),
-      ...(type === 'LoadBalancer'
-        ? {
-            allocateLoadBalancerNodePorts: one.allocatesNodePorts,
-            loadBalancerSourceRanges: SOURCE_RANGES[sourceRanges],
-            ...(hasHealthCheck(one) ? { healthCheckNodePort: healthCheckPort(number) } : {}),
-          }
-        : {}),
-      ...(type === 'ExternalName' ? { externalName: 'elsewhere.example' } : {}),
-    },
-    type === 'LoadBalancer' && ingress !== 'none'
-      ? {
-          status: {
-            loadBalancer: {
-              ingress: families.map((family) => ({
-                ip: loadBalancerIp(one, number, family),
-                ipMode: ingress === 'Proxy' ? 'Proxy' : 'VIP',
-              })),
-            },
-          },
-        }
-      : {},
-  )
-}
-
-function slicesOf({ families, ports, endpoints }: ServiceCase, number: number): Manifest[] {
-  return families.map((family) =>
-    slice(nameOf(number), [], {
-      addressType: family,
-      ports: ports.map(({ protocol, targetPort }, index) => ({
-        name: portName(index),
-        protocol: protocol.toUpperCase(),
-        port: targetPort,
-      })),
-      endpoints: endpoints.map(({ at, state }) => ({
-        addresses: [(at === 'node' ? NODE : ADDRESSES[at])[family]],
-        conditions: STATES[state],
-        nodeName: at === 'c' ? 'node1' : 'node0',
-      })),
-    }),
-  )
-}
-
-const nameOf = (number: number): string => `s${number}`
-const portName = (index: number): string => `p${index}`
 /** The keys of a record of this type. */
 function keysOf<Key extends string>(record: Readonly<Record<Key, unknown>>): Key[] {
   return Object.keys(record) as Key[] // a literal has no others

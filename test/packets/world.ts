@@ -10,8 +10,15 @@ import type { Answer, Failure } from '../support/exchange.ts'
 import { type Firewall, FIREWALLS } from '../support/firewalls.ts'
 import { enterNewNamespace, type Home, thisHome } from '../support/net-namespace.ts'
 import { finish, sh } from '../support/programs.ts'
+import { manifestsOf } from './manifests.ts'
 import { type Packet, SENDERS } from './packets.ts'
-import { hasHealthCheck, healthCheckPort, manifestsOf, type Scenario, TARGET_PORTS } from './scenario.ts'
+import {
+  HEALTH_CHECK_PORTS,
+  hasHealthCheck,
+  healthCheckPort,
+  type Scenario,
+  TARGET_PORTS,
+} from './scenario.ts'
 import { installSpy, readTraces, type Traces } from './spy.ts'
 
 /** What became of a packet; worlds are compared by these texts. */
@@ -133,17 +140,13 @@ export class World {
 
 /** What else there is on the node before the program starts. */
 function prepare({ backEnd }: Firewall, { policies: { input, forward } }: Scenario): void {
+  const { first, last } = HEALTH_CHECK_PORTS
   const commands = ['iptables', 'ip6tables'].flatMap((program) => [
-    `${program}-${backEnd} -P INPUT ${input}`,
+    `${program}-${backEnd} -A INPUT -p tcp --dport ${first}:${last} -j ${input}`,
     `${program}-${backEnd} -P FORWARD ${forward}`,
   ])
-  // What kubelet leaves in the back end that it uses; and without neighbours there is no IPv6.
-  commands.push(
-    `iptables-${backEnd} -t mangle -N KUBE-IPTABLES-HINT`,
-    `ip6tables-${backEnd} -A INPUT -p ipv6-icmp --icmpv6-type 135 -j ACCEPT`,
-    `ip6tables-${backEnd} -A INPUT -p ipv6-icmp --icmpv6-type 136 -j ACCEPT`,
-  )
-  sh(`set -e\n${commands.join('\n')}`)
+  // What kubelet leaves in the back end that it uses.
+  sh(`set -e\n${commands.join('\n')}\niptables-${backEnd} -t mangle -N KUBE-IPTABLES-HINT`)
 }
 
 /** Runs the program once. The scheduler chooses an endpoint by the client's address alone, in every world the same. */
