@@ -150,13 +150,13 @@ function prepare({ backEnd }: Firewall, { policies: { input, forward } }: Scenar
 }
 
 /** Runs the program once. The scheduler chooses an endpoint by the client's address alone, in every world the same. */
-async function applyOnce({ kubeIPVS }: Firewall, scenario: Scenario): Promise<void> {
+async function applyOnce({ name, kubeIPVS }: Firewall, scenario: Scenario): Promise<void> {
   const { virtualAddresses, configuration } = scenario
   const bench = new Workbench({ scheduler: 'sh' }, { ...configuration, kubeIPVS: { virtualAddresses, ...kubeIPVS } })
   try {
     bench.write('node.yaml', ...manifestsOf(scenario))
-    const { code, stderr } = await bench.command('', '--once')
-    if (code !== 0) throw new Error(`kube-ipvs --once ended with ${code}:\n${stderr}`)
+    const { code, stdout, stderr } = await bench.command('', '--once')
+    if (code !== 0) throw new Error(`kube-ipvs --once with ${name} ended with ${code}:\n${stdout}${stderr}`)
   } finally {
     await bench.close()
   }
