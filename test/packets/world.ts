@@ -12,13 +12,7 @@ import { enterNewNamespace, type Home, thisHome } from '../support/net-namespace
 import { finish, sh } from '../support/programs.ts'
 import { manifestsOf } from './manifests.ts'
 import { type Packet, SENDERS } from './packets.ts'
-import {
-  HEALTH_CHECK_PORTS,
-  hasHealthCheck,
-  healthCheckPort,
-  type Scenario,
-  TARGET_PORTS,
-} from './scenario.ts'
+import { HEALTH_CHECK_PORTS, hasHealthCheck, healthCheckPort, type Scenario, TARGET_PORTS } from './scenario.ts'
 import { installSpy, readTraces, type Traces } from './spy.ts'
 
 /** What became of a packet; worlds are compared by these texts. */
