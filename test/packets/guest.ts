@@ -46,13 +46,19 @@ async function runTrials(): Promise<void> {
   const [allowed, used, summary] = [readDifferences(), new Set<AllowedDifference>(), new Summary()]
   const trials = trialsOf(task.seed, Math.ceil(task.packets / PACKETS_EACH), SERVICES, PACKETS_EACH)
   for (const [index, trial] of trials.entries()) {
-    const result = await runTrial(firewalls, trial, allowed, used)
+    const where = `scenario ${index + 1}`
+    const result = await runTrial(firewalls, trial, allowed, used).catch((error: unknown) => {
+      print(`${index + 1}/${trials.length}: ${error instanceof Error ? error.message : String(error)}`)
+      for (const line of formatDifferences([], trial.scenario, first.name)) print(line)
+      failures.push(`${where} did not begin`)
+    })
+    if (result === undefined) continue
     summary.add(result.reference, result.forbidden)
     const unsteady = result.unsteady.length === 0 ? '' : `, ${result.unsteady.length} that did not show again`
     print(
       `${index + 1}/${trials.length}: ${summary.packets} packets, ${result.forbidden.length} differences${unsteady}`,
     )
-    report(result.forbidden, formatDifferences(result.forbidden, trial.scenario, first.name), `scenario ${index + 1}`)
+    report(result.forbidden, formatDifferences(result.forbidden, trial.scenario, first.name), where)
   }
   for (const entry of allowed)
     if (names.includes(entry.firewall) && !used.has(entry))
