@@ -16,6 +16,8 @@ export interface Traits {
   readonly found: string
   /** What the packet met in both, whatever the aspect: `answered by a -> nothing`. */
   readonly verdicts: string
+  /** The source ranges of the Service, as scenarios name them; `none` without a Service. */
+  readonly ranges: string
   /** `INPUT ACCEPT FORWARD DROP` */
   readonly policies: string
 }

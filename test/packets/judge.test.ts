@@ -101,6 +101,8 @@ describe('allowed differences', () => {
     assert.deepEqual(left(entry('verdicts: answered by . -> nothing')), [])
     assert.deepEqual(left(entry('kind: Load')), ['verdict', 'source', 'flow'])
     assert.deepEqual(left(entry('policies: INPUT DROP FORWARD DROP')), [])
+    assert.deepEqual(left(entry('ranges: none')), [])
+    assert.deepEqual(left(entry('ranges: the client')), ['verdict', 'source', 'flow'])
     assert.deepEqual(left(entry('found: nothing')), ['source', 'flow'])
     assert.deepEqual(left(entry('aspect: .*').replace('two', 'three')), ['verdict', 'source', 'flow'])
   })

@@ -135,10 +135,20 @@ function at<Item>(list: readonly Item[], index: number): Item {
 }
 
 /** What the list of allowed differences has patterns for. */
-export function traitsOf({ packet, verdicts, ...difference }: Difference, { policies }: Scenario): Traits {
+export function traitsOf({ packet, verdicts, ...difference }: Difference, { policies, services }: Scenario): Traits {
   const { kind, from, family, to } = packet
+  const { sourceRanges = 'none' } = services[packet.service - 1] ?? {}
   const text = `INPUT ${policies.input} FORWARD ${policies.forward}`
-  return { ...difference, kind, from, family, protocol: to.protocol, verdicts: verdicts.join(' -> '), policies: text }
+  return {
+    ...difference,
+    kind,
+    from,
+    family,
+    protocol: to.protocol,
+    verdicts: verdicts.join(' -> '),
+    ranges: sourceRanges,
+    policies: text,
+  }
 }
 
 /** The differences that no entry allows; `used` receives the entries that were needed. */
