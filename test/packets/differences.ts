@@ -32,6 +32,7 @@ const TRAITS = [
   'reference',
   'found',
   'verdicts',
+  'ranges',
   'policies',
 ] as const
 
