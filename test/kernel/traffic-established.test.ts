@@ -8,10 +8,11 @@ import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
+import { firewallOfRun } from '../../dev/testing/firewalls.ts'
 import { ADDRESSES, Cluster } from '../support/cluster.ts'
 import type { Workbench } from '../support/daemon.ts'
 import { service, slice } from '../support/manifests.ts'
-import { boundAddresses, localRoutes, virtualServers } from '../support/kernel-state.ts'
+import { boundAddresses, localRoutes, rulesText, virtualServers } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually, until } from '../support/deadline.ts'
 import { bothFamilies, everyKind, FAMILIES, frontend, KINDS, settled } from '../support/every-kind.ts'
@@ -124,8 +125,12 @@ describe('established connections', () => {
 
   it('survive a SIGKILL while rules are written', async () => {
     const loadBalancerSourceRanges = ['10.0.2.100/32', 'fd00:10:0:2::100/128']
-    const isWriting = (): boolean => programs().some((name) => /^ip6?tables/.test(name))
-    /** Whether a process of iptables was seen before the rules existed. */
+    const { address } = frontend(3, 'LoadBalancer', 'IPv4', 'tcp')
+    const isWriting = (): boolean =>
+      firewallOfRun() === undefined
+        ? programs().some((name) => /^ip6?tables/.test(name))
+        : rulesText('nft list table ip kube-ipvs').includes(address)
+    /** Whether a process of iptables, or the first of the elements, was seen before the virtual servers existed. */
     const catchWriting = async (): Promise<boolean> => {
       bench.write('ranges.yaml', ...everyKind(3, ['a'], { loadBalancerSourceRanges }))
       let seen = false
@@ -139,7 +144,7 @@ describe('established connections', () => {
       await settled(1)
       isCaught = await catchWriting()
     }
-    assert.ok(isCaught, 'iptables was never seen at work')
+    assert.ok(isCaught, 'the firewall was never seen at work')
     await bench.stop(daemon, 'SIGKILL')
     await live.check()
     daemon = bench.start()

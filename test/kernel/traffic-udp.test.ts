@@ -6,9 +6,10 @@
  */
 import assert from 'node:assert/strict'
 import { after, before, beforeEach, describe, it } from 'node:test'
+import { firewallOfRun } from '../../dev/testing/firewalls.ts'
 import { Cluster, type From, type Outcome } from '../support/cluster.ts'
 import type { Workbench } from '../support/daemon.ts'
-import { kubeLines } from '../support/kernel-state.ts'
+import { kubeLines, rulesText } from '../support/kernel-state.ts'
 import type { Manifest } from '../support/manifests.ts'
 import { eventually } from '../support/deadline.ts'
 import {
@@ -101,6 +102,7 @@ for (const [virtualAddresses, rows] of VIRTUAL_ADDRESSES.map((way) => [way, ROWS
  * entry.
  */
 function isMasqueraded(): void {
+  if (firewallOfRun() !== undefined) return hasElementsToMark()
   const entries = kubeLines('ipset save').flatMap((line) => /^add (\S+)/.exec(line)?.[1] ?? [])
   assert.deepEqual(
     entries.filter((set) => set.includes('-LOCAL')),
@@ -112,6 +114,18 @@ function isMasqueraded(): void {
       rules.some((rule) => rule.startsWith('-A ') && rule.includes(` --match-set ${set} `)),
       `no rule for ${set}`,
     )
+}
+
+/** The same of the private table of nf_tables, where a set has its rule from the start. */
+function hasElementsToMark(): void {
+  const tables = ['ip', 'ip6'].map((family) => rulesText(`nft list table ${family} kube-ipvs`)).join('\n')
+  const filled = [...tables.matchAll(/\tset (\S+) \{[^}]*elements = \{/g)].map(([, set]) => set)
+  assert.deepEqual(
+    filled.filter((set) => set?.endsWith('-local')),
+    [],
+  )
+  for (const set of ['cluster-ips', 'external-ips', 'node-ports'])
+    assert.equal(filled.filter((one) => one === set).length, FAMILIES.length, set)
 }
 
 const podsOf = (outcomes: readonly Outcome[]): string[] =>
