@@ -25,6 +25,8 @@ const EQUIVALENT: readonly RegExp[] = [
   // the two for policy Local the second alone matches everything, because VIPs are local.
   /-A KUBE-SERVICES .*KUBE-(6-)?EXTERNAL-IP dst,dst .*-j ACCEPT$/,
   /-A KUBE-SERVICES .*KUBE-(6-)?EXTERNAL-IP-LOCAL dst,dst -m physdev .*-j ACCEPT$/,
+  // The last rules of their chain.
+  /-A KUBE-SERVICES -m set --match-set KUBE-(6-)?(CLUSTER-IP|LOAD-BALANCER) dst,dst -j ACCEPT$/,
   // Nothing that goes to a VIP is forwarded, and what IPVS sends to an endpoint passes OUTPUT.
   /-A FORWARD .*-j KUBE-PROXY-FIREWALL$/,
   /-A KUBE-FORWARD .*-m mark .*-j ACCEPT$/,

@@ -174,7 +174,7 @@ export const EVERY_RULE: Scenario = {
   policies: { input: 'DROP', forward: 'DROP' },
   services: [
     USUAL,
-    { ...USUAL, sourceRanges: 'the client' },
+    { ...USUAL, externalIPs: false, sourceRanges: 'the client' },
     {
       ...USUAL,
       ports: [...everyPort, { protocol: 'tcp', port: SHARED_PORT, targetPort: POD_PORT, isNamed: false }],
@@ -182,9 +182,8 @@ export const EVERY_RULE: Scenario = {
       external: 'Local',
       endpoints: endpointsAt('a'),
     },
-    { ...USUAL, external: 'Local', endpoints: endpointsAt('a', 'b') },
-    { ...USUAL, type: 'NodePort', external: 'Local', endpoints: endpointsAt('b', 'node') },
-    { ...USUAL, type: 'NodePort', endpoints: [] },
+    { ...USUAL, type: 'NodePort', externalIPs: false, external: 'Local', endpoints: endpointsAt('b', 'node') },
+    { ...USUAL, type: 'NodePort', externalIPs: false, endpoints: [] },
   ],
 }
 
