@@ -24,7 +24,7 @@ export interface PacketTask {
 
 const SERVICES = 6
 const PACKETS_EACH = 300
-const MUTANT_PACKETS = 450
+const MUTANT_PACKETS = 600
 
 const task = JSON.parse(process.argv[2] ?? '') as PacketTask // written by main.ts
 const print = (line: string): boolean => process.stdout.write(`${line}\n`)
