@@ -3,6 +3,7 @@
  * nodes for each object, found by each node alone from what all nodes know alike (rendezvous
  * hashing). Without it one mistake would be as many Events as there are nodes.
  */
+import { hashOf, mixed } from '../values/hash.ts'
 
 /** Nodes that send an Event about one object. More than one, because a node may be away, or run another proxy. */
 export const REPORTERS = 3
@@ -27,19 +28,4 @@ export class Reporters {
     for (const other of this.#others) if (mixed(other ^ about) < own && ++before >= REPORTERS) return false
     return true
   }
-}
-
-/** FNV-1a of the UTF-16 code units. */
-function hashOf(text: string): number {
-  let hash = 0x811c9dc5
-  for (let index = 0; index < text.length; index++) hash = Math.imul(hash ^ text.charCodeAt(index), 0x01000193)
-  return mixed(hash)
-}
-
-/** The last step of MurmurHash3, after which each bit depends on all. */
-function mixed(hash: number): number {
-  let mix = hash ^ (hash >>> 16)
-  mix = Math.imul(mix, 0x85ebca6b)
-  mix = Math.imul(mix ^ (mix >>> 13), 0xc2b2ae35)
-  return (mix ^ (mix >>> 16)) >>> 0
 }

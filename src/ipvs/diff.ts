@@ -5,6 +5,7 @@
  * difference.
  */
 import type { TableKind } from '../sync/table.ts'
+import type { AdditionOrder } from './addition-order.ts'
 import { canDrain, isDraining } from './drains.ts'
 import { formatOperation } from './text.ts'
 import {
@@ -59,22 +60,33 @@ export function sameVirtualServer(a: VirtualServer, b: VirtualServer): boolean {
 
 /**
  * Operations that turn `live` into `desired`: the virtual server first, then added or changed real
- * servers, then removed ones. `idle` names real servers that just had no connections. Edits are in
- * place, never delete-and-add (IPVS_CMD_SET_SERVICE, IPVS_CMD_SET_DEST keep connections).
+ * servers, then removed ones. `idle` names real servers that just had no connections. `order` is
+ * that of the added ones; without it they are added in key order. Edits are in place, never
+ * delete-and-add (IPVS_CMD_SET_SERVICE, IPVS_CMD_SET_DEST keep connections).
  */
 export function diffVirtualServer(
   key: VirtualServerKey,
   desired: VirtualServer | undefined,
   live: VirtualServer | undefined,
   idle?: ReadonlySet<RealServerKey>,
+  order?: AdditionOrder,
 ): VirtualServerOperation[] {
   if (desired === live) return []
   if (desired === undefined) return live === undefined ? [] : [{ kind: 'delete-virtual-server', key, server: live }]
   const ops: VirtualServerOperation[] = []
   if (live === undefined) ops.push({ kind: 'add-virtual-server', key, server: desired })
   else if (!sameFields(desired, live)) ops.push({ kind: 'edit-virtual-server', key, server: desired })
-  diffRealServers(key, desired, live?.realServers ?? [], idle, ops)
+  const { additions, edits, removals } = diffRealServers(key, desired, live?.realServers ?? [], idle)
+  if (additions.length > 1) order?.(desired, additions)
+  for (const some of [edits, additions, removals]) for (const op of some) ops.push(op)
   return ops
+}
+
+/** What one virtual server needs, each list in key order. */
+interface RealServerOperations {
+  readonly additions: RealServerOperation[]
+  readonly edits: readonly RealServerOperation[]
+  readonly removals: readonly RealServerOperation[]
 }
 
 function diffRealServers(
@@ -82,8 +94,9 @@ function diffRealServers(
   desired: VirtualServer,
   live: readonly RealServer[],
   idle: ReadonlySet<RealServerKey> | undefined,
-  ops: VirtualServerOperation[],
-): void {
+): RealServerOperations {
+  const additions: RealServerOperation[] = []
+  const edits: RealServerOperation[] = []
   const removals: RealServerOperation[] = []
   let next = 0
   for (const wanted of desired.realServers) {
@@ -94,13 +107,13 @@ function diffRealServers(
     }
     if (present !== undefined && compareRealServers(present, wanted) === 0) {
       if (!sameRealServer(present, wanted))
-        ops.push({ kind: 'edit-real-server', key, server: desired, realServer: wanted })
+        edits.push({ kind: 'edit-real-server', key, server: desired, realServer: wanted })
       next++
-    } else ops.push({ kind: 'add-real-server', key, server: desired, realServer: wanted })
+    } else additions.push({ kind: 'add-real-server', key, server: desired, realServer: wanted })
   }
   for (let present = live[next]; present !== undefined; present = live[++next])
     unwanted(key, desired, present, idle, removals)
-  for (const op of removals) ops.push(op)
+  return { additions, edits, removals }
 }
 
 function unwanted(
@@ -232,10 +245,13 @@ export function drainingRealServers(
   return draining
 }
 
-export const VIRTUAL_SERVERS: TableKind<VirtualServer, VirtualServerOperation> = {
+/** A virtual server is an item, with its real servers. */
+export type VirtualServerKind = TableKind<VirtualServer, VirtualServerOperation>
+
+export const VIRTUAL_SERVERS: VirtualServerKind = {
   name: 'virtual-servers',
   key: (op) => op.key,
-  diff: diffVirtualServer,
+  diff: (key, desired, live, idle) => diffVirtualServer(key, desired, live, idle),
   equal: sameVirtualServer,
   step: stepVirtualServer,
   stepAll: stepVirtualServerThrough,
@@ -243,4 +259,9 @@ export const VIRTUAL_SERVERS: TableKind<VirtualServer, VirtualServerOperation> =
   canSpare: servesWithout,
   isDraining: (desired, live) => drainingRealServers(desired, live).length > 0,
   text: formatOperation,
+}
+
+/** The same, where real servers are added in this order. */
+export function virtualServersInOrder(order: AdditionOrder): VirtualServerKind {
+  return { ...VIRTUAL_SERVERS, diff: (key, desired, live, idle) => diffVirtualServer(key, desired, live, idle, order) }
 }

@@ -11,7 +11,7 @@ import { newBudget } from '../values/event-loop.ts'
 import type { DecodedDestination } from './codec-destinations.ts'
 import type { IpvsBatch } from './batch.ts'
 import type { IpvsConnection } from './connection.ts'
-import { VIRTUAL_SERVERS } from './diff.ts'
+import { VIRTUAL_SERVERS, type VirtualServerKind } from './diff.ts'
 import type { Connections } from './drains.ts'
 import {
   compareRealServers,
@@ -30,7 +30,7 @@ import {
 type IpvsRequests = Pick<IpvsConnection, 'batch' | 'getService' | 'listDestinations' | 'listServices'>
 
 export class VirtualServerTable implements TableIo<VirtualServer, VirtualServerOperation> {
-  readonly kind = VIRTUAL_SERVERS
+  readonly kind: VirtualServerKind
   readonly #ipvs: IpvsRequests
   readonly #excluded: readonly Cidr[]
   readonly #isOwned: (key: VirtualServerKey) => boolean
@@ -38,9 +38,15 @@ export class VirtualServerTable implements TableIo<VirtualServer, VirtualServerO
 
   /**
    * `excluded`: virtual servers with an address in one of these (excludeCIDRs) are never removed.
-   * `isOwned`: a further condition for a removal.
+   * `isOwned`: a further condition for a removal. `kind`: one with an order of additions.
    */
-  constructor(ipvs: IpvsRequests, excluded: readonly Cidr[], isOwned: (key: VirtualServerKey) => boolean = () => true) {
+  constructor(
+    ipvs: IpvsRequests,
+    excluded: readonly Cidr[],
+    isOwned: (key: VirtualServerKey) => boolean = () => true,
+    kind: VirtualServerKind = VIRTUAL_SERVERS,
+  ) {
+    this.kind = kind
     this.#ipvs = ipvs
     this.#excluded = excluded
     this.#isOwned = isOwned

@@ -59,6 +59,17 @@ export function schedulerTraits(name: string): SchedulerTraits {
   return BY_NAME.get(name) ?? { choice: 'load', weight: 'none' }
 }
 
+/**
+ * Whether nodes may have the real servers in different orders. With turns and load the kernel takes
+ * the first of those that are equal, so that one order for all nodes would favour one real server.
+ * With the others, and with one that is not known here, one order for all nodes is what sends a
+ * client to the same real server by every node.
+ */
+export function mayDifferByNode(name: string): boolean {
+  const choice = BY_NAME.get(name)?.choice
+  return choice === 'turns' || choice === 'load'
+}
+
 /** The schedulers with such a use of weights, for messages. */
 export const schedulersBy = (isChosen: (traits: SchedulerTraits) => boolean): readonly SchedulerName[] =>
   SCHEDULERS.filter((name) => isChosen(TRAITS[name]))

@@ -66,6 +66,7 @@ export class IpvsMode implements Mode {
     this.#kernel = kernel
     this.#tables = openTables({
       ...kernel,
+      nodeName: options.nodeName,
       families,
       excluded: parseCidrs(configuration.ipvs.excludeCIDRs),
       onSetting: settingLogger(log),

@@ -3,11 +3,12 @@
  * which order a cleanup removes them, and when one is faulty. Opening, metrics, health, the removal
  * of leftovers and cleanup read these lists.
  */
+import { orderOfNode } from '../../ipvs/addition-order.ts'
 import { ADDRESSES, DEVICE } from '../../ipvs/address-diff.ts'
 import { AddressTable, type AddressTableOptions } from '../../ipvs/addresses.ts'
 import type { IpvsConnection } from '../../ipvs/connection.ts'
 import { DeviceTable } from '../../ipvs/device.ts'
-import { VIRTUAL_SERVERS } from '../../ipvs/diff.ts'
+import { VIRTUAL_SERVERS, virtualServersInOrder } from '../../ipvs/diff.ts'
 import { ROUTES } from '../../ipvs/route-diff.ts'
 import { RouteTable } from '../../ipvs/routes.ts'
 import type { VirtualServerKey } from '../../ipvs/types.ts'
@@ -41,6 +42,8 @@ export interface OpenedTables extends IpvsTables {
 export interface TableOptions {
   readonly ipvs: IpvsConnection
   readonly rtnetlink: RtnetlinkConnection
+  /** Decides in which order real servers are added. */
+  readonly nodeName: string
   /** Families of the routes. */
   readonly families: readonly IpFamily[]
   /** Virtual servers with an address in one of these are left alone. */
@@ -54,9 +57,10 @@ export interface TableOptions {
 }
 
 export function openTables(options: TableOptions): OpenedTables {
-  const { ipvs, rtnetlink, families, excluded, mayRemove, onSetting, onUnbound } = options
+  const { ipvs, rtnetlink, nodeName, families, excluded, mayRemove, onSetting, onUnbound } = options
+  const kind = virtualServersInOrder(orderOfNode(nodeName))
   return {
-    virtualServers: new VirtualServerTable(ipvs, excluded, mayRemove),
+    virtualServers: new VirtualServerTable(ipvs, excluded, mayRemove, kind),
     device: new DeviceTable(rtnetlink),
     addresses: new AddressTable(rtnetlink, { switchOnIpv6: () => switchOnIpv6(SERVICE_DEVICE, onSetting), onUnbound }),
     routes: new RouteTable(rtnetlink, families, () => ipv6Lack('lo')),
