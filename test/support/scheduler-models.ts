@@ -5,8 +5,8 @@
  */
 import { mayDifferByNode, SCHEDULERS, type SchedulerName } from '../../src/values/schedulers.ts'
 
-/** Not twos, which takes two at random. */
-export const MODELLED = SCHEDULERS.filter((name) => mayDifferByNode(name) && name !== 'twos')
+/** Neither twos, which takes two at random, nor lblcr, which keeps a set of real servers. */
+export const MODELLED = SCHEDULERS.filter((name) => mayDifferByNode(name) && name !== 'twos' && name !== 'lblcr')
 
 export class ModelledServer {
   readonly #scheduler: SchedulerName
@@ -15,7 +15,7 @@ export class ModelledServer {
   readonly #connections = new Map<string, number>()
   /** Which one had the last turn; undefined: the head of the list. */
   #turn: string | undefined
-  /** The one that lblc and lblcr keep for the virtual IP. */
+  /** The one that lblc keeps for the virtual IP. */
   #kept: string | undefined
 
   constructor(scheduler: SchedulerName) {
@@ -47,12 +47,11 @@ export class ModelledServer {
 
   #choose(): string {
     if (this.#scheduler === 'rr' || this.#scheduler === 'wrr') return this.#next()
-    if (this.#scheduler.startsWith('lblc')) {
-      // A kept one stays until it has more connections than its weight and another has less than half of that.
-      this.#kept ??= this.#least()
-      return this.#kept
-    }
-    return this.#least()
+    if (this.#scheduler !== 'lblc') return this.#least()
+    // It stays until it has more connections than its weight while another has less than half of its own.
+    const isOverloaded = this.#kept !== undefined && this.#open(this.#kept) > 1 && this.#open(this.#least()) === 0
+    if (this.#kept === undefined || isOverloaded) this.#kept = this.#least()
+    return this.#kept
   }
 
   #next(): string {
