@@ -4,14 +4,13 @@
  * changes nothing.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Answered, type DaemonClient, isUnknown } from '../inspect/daemon-client.ts'
+import { type DaemonClient, isUnknown } from '../inspect/daemon-client.ts'
 import { type Names, servicePortAt } from '../inspect/names.ts'
-import type { DaemonView, RowsView } from '../inspect/view.ts'
-import { type IpvsState, type KernelState, readKernelState } from '../modes/look/kernel-state.ts'
+import type { DaemonView } from '../inspect/view.ts'
+import { type IpvsState, readKernelState } from '../modes/look/kernel-state.ts'
 import { fallbackOf } from '../modes/fallback.ts'
 import { type FirewallSettings, findLack } from '../modes/ipvs/kernel.ts'
 import { onlyMode } from '../modes/modes-in-kernel.ts'
-import { noRows, ROW_STATES } from '../sync/plan.ts'
 import { CodedError } from '../values/errors.ts'
 import { silentLog } from '../values/log.ts'
 import { VERSION } from '../values/well-known.ts'
@@ -20,8 +19,8 @@ import { type Knows, whoKnows } from './knowledge.ts'
 import { fallbackReason, runningMode } from './answering-proxy.ts'
 import { namedSource, type Settings } from '../start/settings.ts'
 import type { IpvsStatus, RealServerStatus, Status } from './node-status.ts'
-import { seenRows } from './seen-rows.ts'
 import { verdictOf } from './status-verdict.ts'
+import { lookTwice } from './two-looks.ts'
 
 /** How long listing Services may take; names are not worth a longer wait. */
 const LIST_MS = 10_000
@@ -44,9 +43,12 @@ export async function readStatus(
     warn(`names, health and problems are unknown: ${daemonUnknown.reason}`)
   if (known.from === 'kernel' && known.failure !== undefined) warn(`no names of Services: ${known.failure}`)
   const running = await runningMode(metricsBindAddress, { warn })
-  const asked = await (daemon === null ? undefined : client.names())
-  const names = asked === undefined || isUnknown(asked) ? undefined : asked
-  const { state, rows } = await readKernel(client, daemon, names, signal)
+  const { state, rows, names } = await lookTwice({
+    readKernel: () => readKernelState(signal),
+    client,
+    daemon,
+    pause: () => sleep(SECOND_LOOK_MS, undefined, { signal }),
+  })
   const status = {
     mode: daemon?.mode ?? running ?? onlyMode(state.modes),
     fallback:
@@ -79,34 +81,6 @@ async function lackingOf(
 
 function fallbackIn({ fallback }: DaemonView, scheduler: string): ReturnType<typeof fallbackOf> {
   return fallback === null ? undefined : fallbackOf(fallback.reason, scheduler)
-}
-
-/** The kernel, and the rows of the daemon where that tells them. */
-async function readKernel(
-  client: DaemonClient,
-  daemon: DaemonView | null,
-  names: Names | undefined,
-  signal: AbortSignal,
-): Promise<Pick<Status, 'rows'> & { readonly state: KernelState }> {
-  const look = async (): Promise<Pick<Status, 'rows'> & { readonly state: KernelState }> => {
-    const state = await readKernelState(signal)
-    const rows = daemon === null ? null : rowsIn(await client.rows())
-    if (daemon === null || names === undefined || rows === null) return { state, rows }
-    return { state, rows: seenRows(rows, names, state, daemon) }
-  }
-  const first = await look()
-  if (first.rows === null || (first.rows.unread.length === 0 && first.rows.wrong.length === 0)) return first
-  // A pass may be at work, and the kernel and the daemon are read one after the other.
-  await sleep(SECOND_LOOK_MS, undefined, { signal })
-  return look()
-}
-
-function rowsIn(answer: Answered<RowsView>): Status['rows'] {
-  if (isUnknown(answer)) return null
-  const { tables, unread, wrong } = answer
-  const sum = noRows()
-  for (const state of ROW_STATES) for (const table of tables) sum[state] += table[state]
-  return { ...sum, tables, unread, wrong }
 }
 
 /** What the configured mode lacks on this kernel; '' when that is nothing or unknown. */

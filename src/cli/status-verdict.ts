@@ -57,19 +57,19 @@ function daemonReasons(daemon: DaemonView, { rows }: Pick<Status, 'rows'>): stri
     ...(problems.length > NAMED ? [`${problems.length - NAMED} more problems of the node (--problems)`] : []),
     ...(rows === null || rows.missing === 0
       ? []
-      : [`the kernel lacks ${count(rows.missing, 'object')}: ${namedRows(rows, 'missing')}`]),
+      : [`the kernel lacks ${count(rows.missing, 'object')}${namedRows(rows, 'missing')}`]),
     ...(rows === null || rows.differs === 0
       ? []
-      : [`the kernel has ${count(rows.differs, 'object')} otherwise than wanted: ${namedRows(rows, 'differs')}`]),
+      : [`the kernel has ${count(rows.differs, 'object')} otherwise than wanted${namedRows(rows, 'differs')}`]),
   ]
 }
 
+/** `: a, b and 2 more`; '' where the two looks of a status named different rows. */
 function namedRows(rows: NonNullable<Status['rows']>, state: 'missing' | 'differs' | 'extra'): string {
   const wrong = rows.wrong.filter((row) => row.state === state).slice(0, NAMED)
-  return named(
-    wrong.map(({ table, key }) => `${printable(key)} (${printable(table)})`),
-    rows[state],
-  )
+  if (wrong.length === 0) return ''
+  const names = wrong.map(({ table, key }) => `${printable(key)} (${printable(table)})`)
+  return `: ${named(names, rows[state])}`
 }
 
 function notesOf({ counts, problems }: DaemonView, rows: Status['rows']): string[] {
@@ -81,7 +81,7 @@ function notesOf({ counts, problems }: DaemonView, rows: Status['rows']): string
     ...(counts.conflicts === 0 ? [] : [`${count(counts.conflicts, 'claim')} lost to another Service (--problems)`]),
     ...(rows === null || rows.extra === 0
       ? []
-      : [`nothing wants ${count(rows.extra, 'object')} in the kernel: ${namedRows(rows, 'extra')}`]),
+      : [`nothing wants ${count(rows.extra, 'object')} in the kernel${namedRows(rows, 'extra')}`]),
     ...(counts.draining === 0 ? [] : [`${count(counts.draining, 'real server')} draining (--draining)`]),
   ]
 }

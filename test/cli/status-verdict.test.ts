@@ -53,6 +53,7 @@ test('verdictOf says whether the node is fine, why not, and what it does not kno
       false,
       /^the kernel lacks 5 objects: a \(routes\), b \(routes\), c \(routes\) and 2 more$/,
     ],
+    [{ ...KNOWN, rows: rowsOf({ missing: 5 }) }, false, /^the kernel lacks 5 objects$/],
     [
       { ...KNOWN, rows: rowsOf({ differs: 1 }, [wrong('differs')('a')]) },
       false,
