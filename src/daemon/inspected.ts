@@ -14,7 +14,7 @@ export interface Inspected {
   readonly inForce: { readonly configuration: KubeProxyConfiguration }
   readonly mode: Pick<Mode, 'name' | 'firewall' | 'families' | 'drains'> & {
     readonly sources: {
-      readonly tables: readonly Pick<Mode['sources']['tables'][number], 'kind' | 'isKnown' | 'rows'>[]
+      readonly tables: readonly Pick<Mode['sources']['tables'][number], 'kind' | 'isKnown' | 'states'>[]
     }
     readonly dataplane: Pick<Mode['dataplane'], 'wanted'>
   }

@@ -4,7 +4,7 @@
  * @impure
  */
 import type { LocalCounts } from './local-counts.ts'
-import type { PlanRow } from '../sync/plan.ts'
+import type { KeyState } from '../sync/plan.ts'
 import type { TableCounts } from '../sync/table.ts'
 import type { CountedPackets, FamilyRules } from './rule-counts.ts'
 import type { ServiceTraffic, ServiceTrafficOptions } from './service-traffic.ts'
@@ -18,8 +18,8 @@ export interface CountedTable {
   readonly waitingCount: number
   /** Whether the whole table has been read, and not all of it was doubted since. */
   readonly isKnown: boolean
-  /** The plan as the mirror has it; no scrape asks for it. */
-  rows(): Iterable<PlanRow>
+  /** The states of the keys as the mirror has them; no scrape asks for them. */
+  states(): Iterable<KeyState>
 }
 
 /** The size of an ipset. */

@@ -24,10 +24,14 @@ export interface PlannedOperation {
   readonly command: string
 }
 
-export interface PlanRow {
+/** A row without what is done about it. */
+export interface KeyState {
   readonly table: TableName
   readonly key: string
   readonly state: RowState
+}
+
+export interface PlanRow extends KeyState {
   /**
    * In the order of a pass, which runs all additions before the first removal; none for an item
    * that is present or draining.
@@ -63,6 +67,17 @@ export function* rowsOf<Item, Op>(sync: Planned<Item, Op>): Generator<PlanRow, v
     const ops = sync.plan(key, true)?.ops ?? []
     const row = rowOf(sync.kind, key, sync.desired(key), sync.live(key), ops)
     if (row !== undefined) yield row
+  }
+}
+
+/** The same rows without their operations: what is missing needs no comparison, and no text is made. */
+export function* statesOf<Item, Op>(sync: Planned<Item, Op>): Generator<KeyState, void, void> {
+  for (const key of keysOf(sync)) {
+    const [desired, live] = [sync.desired(key), sync.live(key)]
+    const isMissing = desired !== undefined && live === undefined
+    const hasOperations = isMissing || sync.plan(key, true) !== undefined
+    const state = stateOf(sync.kind, desired, live, hasOperations)
+    if (state !== undefined) yield { table: sync.kind.name, key, state }
   }
 }
 

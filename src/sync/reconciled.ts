@@ -9,7 +9,7 @@ import { asError } from '../values/errors.ts'
 import { batchWritten, type BatchWritten } from './channels.ts'
 import { CONTESTED_REPAIRS } from './key-history.ts'
 import type { Pass } from './pass.ts'
-import type { PlanRow } from './plan.ts'
+import { type PlanRow, rowsOf } from './plan.ts'
 import type { TableSync } from './table-sync.ts'
 import type { Direction, Step, TableCounts, TableName } from './table.ts'
 
@@ -217,7 +217,7 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
       }
       await run(stretch, 'remove', pass)
     },
-    rows: () => sync.rows(),
+    rows: () => rowsOf(sync),
     allowRemovals: () => sync.allowRemovals(),
     nextDueMs() {
       if (unreadable !== undefined) return unreadable.retryAtMs

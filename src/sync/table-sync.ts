@@ -7,7 +7,7 @@
  */
 import { FailedKeys, Repairs } from './key-history.ts'
 import { PendingKeys } from './pending-keys.ts'
-import { type PlanRow, rowsOf } from './plan.ts'
+import { type KeyState, statesOf } from './plan.ts'
 import { allDone, noCounts, stepAll } from './table.ts'
 import type { Failure, Outcomes, Repair, Step, TableIo, TableSyncOptions } from './table.ts'
 
@@ -183,9 +183,9 @@ export class TableSync<Item, Op> {
     return this.#pending.dirty()
   }
 
-  /** The plan of the table as the mirror has it. */
-  rows(): Iterable<PlanRow> {
-    return rowsOf(this)
+  /** The states of all keys as the mirror has them. A key of very many parts may take milliseconds. */
+  states(): Iterable<KeyState> {
+    return statesOf(this)
   }
 
   /**

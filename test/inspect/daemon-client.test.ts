@@ -298,6 +298,45 @@ describe('askDaemon', () => {
     ])
   })
 
+  it('does not hold the event loop for rows that each take long to compare, and makes no text of them', async () => {
+    const folder = socketFolder()
+    const [count, compareMs] = [60, 1]
+    let compared = 0
+    const kind: typeof ADDRESSES = {
+      ...ADDRESSES,
+      diff(key, desired, live) {
+        compared++
+        for (const endMs = performance.now() + compareMs; performance.now() < endMs; ) continue
+        return ADDRESSES.diff(key, desired, live)
+      },
+      text: () => assert.fail('nobody reads the commands of these rows'),
+    }
+    const table = new MemoryTable(kind)
+    const addresses = new TableSync(table)
+    for (let index = 0; index < count; index++) {
+      const [changed, missing] = [`10.96.0.${index}`, `10.96.1.${index}`]
+      table.kernel.set(changed, { address: changed, bindings: [{ prefixLength: 24 }] })
+      for (const address of [changed, missing]) addresses.want(address, hostAddress(address))
+    }
+    await addresses.read(new AbortController().signal)
+    await folder.serve(() => inspectedOf([], {}, [], [addresses]))
+    compared = 0
+    const asked = askDaemon(folder.path).rows()
+    let [turns, isDone] = [0, false]
+    void asked.then(() => (isDone = true))
+    for (let before = -1; !isDone; await new Promise((resolve) => setImmediate(resolve))) {
+      if (compared > before) turns++
+      before = compared
+    }
+    const { tables } = known(await asked)
+    assert.deepEqual(tables, [
+      { table: 'addresses', missing: count, extra: 0, differs: count, present: 0, draining: 0 },
+    ])
+    // What is missing needs no comparison.
+    assert.equal(compared, count)
+    assert.ok(turns > 10, `${turns} turns`)
+  })
+
   it('does not hold the event loop of the daemon for an answer about very much', async () => {
     const folder = socketFolder()
     const endpoints = Array.from({ length: 20_000 }, (_, index) =>

@@ -68,7 +68,7 @@ export function everythingCounted(): ScrapeInput {
           desiredCount: 9,
           waitingCount: 1,
           isKnown: true,
-          rows: () => [],
+          states: () => [],
         },
       ],
       ipvs: {
