@@ -39,7 +39,10 @@ const MAX_PORTS = 20
 const MAX_TAKES = 5
 
 /** The rules of both back ends. Rejects when nothing can be read. */
-export async function readForeignRules(look: Look, signal: AbortSignal): Promise<ForeignRules> {
+export async function readForeignRules(
+  look: Pick<Look, 'families' | 'iptables' | 'otherIptables'>,
+  signal: AbortSignal,
+): Promise<ForeignRules> {
   const chosen = await look.iptables(signal)
   const other = await look.otherIptables(signal)
   const rules: RulesFact[] = []

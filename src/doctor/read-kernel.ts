@@ -67,9 +67,11 @@ export async function readIpvs(look: Look, signal: AbortSignal): Promise<IpvsFac
 
 type Rules = Pick<NodeFacts, 'iptables' | 'rules' | 'nftRules' | 'rivals' | 'modesInKernel' | 'lacks'>
 
+type RulesLook = Pick<Look, 'families' | 'iptables' | 'otherIptables' | 'virtualIps'>
+
 /** The back ends of iptables, their rules and modes, and what the kernel lacks for ipvs mode. */
 export async function readRules(
-  look: Look,
+  look: RulesLook,
   configuration: KubeProxyConfiguration,
   signal: AbortSignal,
 ): Promise<Rules> {
@@ -93,7 +95,7 @@ export async function readRules(
           modesInKernel: await readModes(look, [], signal),
           lacks,
         }
-      : { iptables: unseen(reason), ...rulesUnseen(unseen(reason)), lacks }
+      : { iptables: unseen(reason), ...(await rulesUnseen(look, unseen(reason), signal)), lacks }
   }
 }
 
@@ -112,28 +114,34 @@ function readLacks(
 
 const NO_FOREIGN_RULES = { nftRules: { value: { unprinted: [], rules: [] } }, rivals: { value: [] } }
 
-async function readBackEnds(look: Look, signal: AbortSignal): Promise<Omit<Rules, 'iptables' | 'lacks'>> {
+async function readBackEnds(look: RulesLook, signal: AbortSignal): Promise<Omit<Rules, 'iptables' | 'lacks'>> {
   const read = await attempt(() => readForeignRules(look, signal))
-  if ('unseen' in read) return rulesUnseen(read)
+  if ('unseen' in read) return rulesUnseen(look, read, signal)
   const { rules, nftRules, rivals, modes } = read.value
   const modesInKernel = await readModes(look, modes, signal)
   return { rules: { value: rules }, nftRules: { value: nftRules }, rivals: { value: rivals }, modesInKernel }
 }
 
-function rulesUnseen(reason: { readonly unseen: string }): Omit<Rules, 'iptables' | 'lacks'> {
-  return { rules: reason, nftRules: reason, rivals: reason, modesInKernel: reason }
+/** Virtual IPs show ipvs mode also without rules; that they are not there says nothing about iptables mode. */
+async function rulesUnseen(
+  look: RulesLook,
+  reason: { readonly unseen: string },
+  signal: AbortSignal,
+): Promise<Omit<Rules, 'iptables' | 'lacks'>> {
+  const modes = await readModes(look, [], signal)
+  const modesInKernel = 'value' in modes && modes.value.length > 0 ? modes : reason
+  return { rules: reason, nftRules: reason, rivals: reason, modesInKernel }
 }
 
-/** @param ofRules the modes whose rules there are */
-function readModes(
-  look: Look,
+/** @param ofRules the modes whose rules there are, which are known also when virtual IPs are not */
+async function readModes(
+  look: RulesLook,
   ofRules: readonly ProxyMode[],
   signal: AbortSignal,
 ): Promise<NodeFacts['modesInKernel']> {
-  return attempt(async () => {
-    const byVirtualIps = modesIn({ ...(await look.virtualIps(signal)), saved: {} })
-    return Array.from(new Set([...byVirtualIps, ...ofRules]))
-  })
+  const byVirtualIps = await attempt(async () => modesIn({ ...(await look.virtualIps(signal)), saved: {} }))
+  if ('unseen' in byVirtualIps && ofRules.length === 0) return byVirtualIps
+  return { value: Array.from(new Set([...('value' in byVirtualIps ? byVirtualIps.value : []), ...ofRules])) }
 }
 
 /** `1.8.9`; null when the program does not print it. */

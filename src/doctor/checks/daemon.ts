@@ -15,6 +15,7 @@ import {
 } from '../finding.ts'
 import { nodeReasons, type ReasonedDaemon, type ReasonKind } from '../../inspect/node-reasons.ts'
 import { quote } from '../../values/quote.ts'
+import { OLDER_BUNDLE } from '../seen.ts'
 
 /** What a reason breaks, and where to look on. */
 const REASONS: Readonly<Record<ReasonKind, readonly [severity: FindingSeverity, effect: string, ...remedy: string[]]>> =
@@ -63,10 +64,12 @@ function reasoned({ problems, ...daemon }: DaemonFact): ReasonedDaemon {
 }
 
 /** Whether the kernel has what a proxy wrote although nothing follows their changes, as far as every process is visible. */
-function isAbandoned({ runningMode, processes, hiddenProcesses, modesInKernel }: NodeFacts): boolean {
+function isAbandoned({ runningMode, processes, hiddenProcesses, modesInKernel, ipvs, rules }: NodeFacts): boolean {
   if (runningMode !== null || hiddenProcesses !== null || processes.some(({ program }) => PROXIES.has(program)))
     return false
-  return valueOr(modesInKernel, []).length > 0
+  if (modesInKernel !== OLDER_BUNDLE) return valueOr(modesInKernel, []).length > 0
+  const chains = valueOr(rules, []).reduce((sum, { serviceChains }) => sum + serviceChains, 0)
+  return (valueOr(ipvs, null)?.virtualServers ?? 0) > 0 || chains > 0
 }
 
 /** Programs that serve Services themselves, or may. */

@@ -1,6 +1,10 @@
 /** For the checks of the daemon: facts that trigger them, with what they find, and facts that do not. */
-import { clusterWith, daemon, running } from '../healthy-node.ts'
+import { OLDER_BUNDLE } from '../../../src/doctor/seen.ts'
+import { CLEAN_RULES, clusterWith, daemon, running } from '../healthy-node.ts'
 import { type Row, UNSEEN } from './row.ts'
+
+/** Nobody answers, and the bundle is of a program that did not look for modes. */
+const OLD = { daemon: { value: null }, runningMode: null, modesInKernel: OLDER_BUNDLE } as const
 
 export const DAEMON_ROWS: readonly Row[] = [
   ['daemon-health', {}, 'ok'],
@@ -69,6 +73,15 @@ export const DAEMON_ROWS: readonly Row[] = [
   // The virtual servers are those of another program.
   ['daemon-health', { daemon: { value: null }, runningMode: null, modesInKernel: { value: [] } }, 'ok'],
   ['daemon-health', { daemon: { value: null }, runningMode: null, modesInKernel: UNSEEN }, 'ok'],
+  // Older programs did not look for modes.
+  ['daemon-health', { ...OLD, ipvs: { value: null }, rules: { value: [CLEAN_RULES] } }, 'ok'],
+  ['daemon-health', { ...OLD, rules: UNSEEN }, 'warning', /no proxy answers/],
+  [
+    'daemon-health',
+    { ...OLD, ipvs: UNSEEN, rules: { value: [{ ...CLEAN_RULES, serviceChains: 12 }] } },
+    'warning',
+    /no proxy answers/,
+  ],
   ['daemon-health', { daemon: { value: null }, runningMode: null, hiddenProcesses: 'hidepid' }, 'ok'],
   ['daemon-health', { daemon: { value: null }, runningMode: null, ...running('kube-proxy') }, 'ok'],
   ['daemon-health', { daemon: { value: null } }, 'ok'],

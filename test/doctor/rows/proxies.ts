@@ -120,6 +120,8 @@ export const PROXIES_ROWS: readonly Row[] = [
   ['other-mode', { ...configured({ mode: 'iptables' }), runningMode: null, modesInKernel: { value: [] } }, 'ok'],
   ['other-mode', configured({ mode: 'iptables' }), 'ok'],
   ['other-mode', { modesInKernel: UNSEEN }, 'unknown'],
+  ['other-mode', { rules: UNSEEN }, 'unknown'],
+  ['other-mode', { ...configured({ mode: 'iptables' }), runningMode: null, rules: UNSEEN }, 'note'],
   ['nftables-proxy', { nftProxyTables: { value: ['ip kube-proxy'] } }, 'warning', /nft delete table ip kube-proxy/],
   ['nftables-proxy', { nftProxyTables: { value: ['ip6 kube-proxy'] }, runningMode: 'nftables' }, 'error'],
   ['ipvs-writers', running('keepalived'), 'warning', /excludeCIDRs/],

@@ -1,0 +1,61 @@
+/** Which modes doctor knows of where it cannot read rules, or virtual IPs. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { defaultConfiguration } from '../../src/config/load.ts'
+import { readRules } from '../../src/doctor/read-kernel.ts'
+import type { VirtualIpsSeen } from '../../src/modes/look/look.ts'
+import type { IptablesChoice } from '../../src/node/iptables-choice.ts'
+import { HostIptables } from '../../src/node/iptables-programs.ts'
+import { CodedError } from '../../src/values/errors.ts'
+
+const REFUSED = { unseen: 'xtables lock' }
+const refuse = async () => Promise.reject(new CodedError('iptables-missing-for-test', REFUSED.unseen))
+const CHOICE: IptablesChoice = {
+  mode: 'nft',
+  reason: 'of a test',
+  unusable: {},
+  suffix: '',
+  programs: {},
+  version: '1.8.9',
+  randomFully: true,
+  waits: true,
+  saved: {},
+}
+const NONE: VirtualIpsSeen = { device: undefined, routes: new Map(), privateTables: [] }
+const DEVICE: VirtualIpsSeen = {
+  ...NONE,
+  device: { index: 7, name: 'kube-ipvs0', kind: 'dummy', flags: 0 } as NonNullable<VirtualIpsSeen['device']>, // nobody reads more
+}
+
+/** No back end can be chosen, or one is chosen and its rules cannot be read. */
+const FAILURES = {
+  'no back end': { iptables: refuse, otherIptables: refuse },
+  'no rules': { iptables: async () => new HostIptables(CHOICE), otherIptables: refuse },
+}
+
+for (const [name, failing] of Object.entries(FAILURES))
+  test(`readRules finds ipvs mode by its virtual IPs with ${name}, and says unknown without them`, async () => {
+    const read = async (virtualIps: () => Promise<VirtualIpsSeen>) => {
+      const look = { families: ['IPv4'] as const, ...failing, virtualIps }
+      const { rules, modesInKernel } = await readRules(look, defaultConfiguration('ipvs'), AbortSignal.timeout(20_000))
+      assert.deepEqual(rules, REFUSED)
+      return modesInKernel
+    }
+    assert.deepEqual(await read(async () => DEVICE), { value: ['ipvs'] })
+    assert.deepEqual(await read(async () => NONE), REFUSED)
+    assert.deepEqual(await read(refuse), REFUSED)
+  })
+
+test('readRules finds iptables mode by its rules where virtual IPs cannot be read', async () => {
+  const output = '*filter\n:KUBE-EXTERNAL-SERVICES - [0:0]\nCOMMIT\n'
+  const programs = { IPv4: { save: '/iptables-legacy-save', restore: '/iptables-legacy-restore' } }
+  const run = async () => ({ exitCode: 0, output, errorText: '' })
+  const look = {
+    families: ['IPv4'] as const,
+    iptables: async () => new HostIptables({ ...CHOICE, mode: 'legacy', programs }, run),
+    otherIptables: async () => undefined,
+    virtualIps: refuse,
+  }
+  const { modesInKernel } = await readRules(look, defaultConfiguration('ipvs'), AbortSignal.timeout(20_000))
+  assert.deepEqual(modesInKernel, { value: ['iptables'] })
+})
