@@ -6,6 +6,7 @@
  */
 import { openRtnetlink } from '../../native/open.ts'
 import { RTN_LOCAL } from '../netlink/route-codec.ts'
+import type { AddressRemoval } from '../modes/leftovers/api-server-addresses.ts'
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
 import { deadlineSignal } from '../node/deadline.ts'
 import { isLoopback } from '../values/address.ts'
@@ -15,6 +16,15 @@ import type { Log } from '../values/log.ts'
 /** A start waits no longer for the kernel. */
 const ANSWER_MS = 10_000
 
+/** The questions and the removal; tests have their own. */
+export interface KernelWays {
+  /** Whether a packet to the address stays on this node. Rejects when the kernel refuses an answer. */
+  isLocal(address: string, signal: AbortSignal): Promise<boolean>
+  /** Rejects when the kernel refuses an answer. */
+  remove(address: string, ports: ReadonlySet<number>, signal: AbortSignal): Promise<AddressRemoval>
+  close(): void
+}
+
 /**
  * @param apiServer addresses at which this node reaches the API server, with their ports. Never
  * rejects: a start goes on, and retries its lists.
@@ -22,23 +32,39 @@ const ANSWER_MS = 10_000
 export async function reachApiServer(
   apiServer: ReadonlyMap<string, ReadonlySet<number>>,
   log: Pick<Log, 'warn'>,
+  open: () => KernelWays = openWays,
 ): Promise<void> {
   if (apiServer.size === 0) return
   const signal = deadlineSignal(ANSWER_MS, 'asking the kernel for the way to the API server')
-  let rtnetlink: RtnetlinkConnection | undefined
-  try {
-    rtnetlink = openRtnetlink()
-    for (const [address, ports] of apiServer) {
+  let ways: KernelWays | undefined
+  for (const [address, ports] of apiServer)
+    try {
+      ways ??= open()
       // Loopback always leads to this node.
-      if (isLoopback(address) || !(await isLocal(rtnetlink, address, signal))) continue
-      const { removeApiServerAddress } = await import('../modes/leftovers/api-server-addresses.ts')
-      if (await removeApiServerAddress(rtnetlink, address, ports, signal))
+      if (isLoopback(address) || !(await ways.isLocal(address, signal))) continue
+      const removal = await ways.remove(address, ports, signal)
+      if (removal === 'removed')
         log.warn('An address of the API server was a virtual IP of this node, and is removed', { address })
+      else if (removal !== 'no-virtual-ip')
+        log.warn('Cannot remove an address of the API server from the virtual IPs of this node', {
+          address,
+          error: removal,
+        })
+    } catch (error) {
+      log.warn('Cannot find out whether an address of the API server is a virtual IP of this node', { address, error })
     }
-  } catch (error) {
-    log.warn('Cannot find out whether an address of the API server is a virtual IP of this node', { error })
-  } finally {
-    rtnetlink?.close()
+  ways?.close()
+}
+
+function openWays(): KernelWays {
+  const rtnetlink = openRtnetlink()
+  return {
+    isLocal: (address, signal) => isLocal(rtnetlink, address, signal),
+    async remove(address, ports, signal) {
+      const { removeApiServerAddress } = await import('../modes/leftovers/api-server-addresses.ts')
+      return removeApiServerAddress(rtnetlink, address, ports, signal)
+    },
+    close: () => rtnetlink.close(),
   }
 }
 

@@ -304,11 +304,11 @@ describe('an address of the API server that a proxy before left as a virtual IP'
     try {
       const remove = (port: number) =>
         removeApiServerAddress(rtnetlink, '10.96.0.1', new Set([port]), AbortSignal.timeout(deadline(10_000)))
-      assert.equal(await remove(443), false)
+      assert.equal(await remove(443), 'no-virtual-ip')
       assert.deepEqual(boundAddresses(), ['10.96.0.1/32'])
-      assert.equal(await remove(6443), true)
+      assert.equal(await remove(6443), 'removed')
       assert.deepEqual(boundAddresses(), [])
-      assert.equal(await remove(6443), false, 'an address of another interface is no virtual IP')
+      assert.equal(await remove(6443), 'no-virtual-ip', 'an address of another interface is no virtual IP')
     } finally {
       rtnetlink.close()
     }

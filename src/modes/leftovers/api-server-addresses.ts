@@ -12,19 +12,21 @@ import type { RtnetlinkConnection } from '../../netlink/rtnetlink.ts'
 import { familyOf } from '../../values/address.ts'
 import { openIpvs, unlessMissing } from '../ipvs/kernel.ts'
 
+/** What became of the address; an error: it is a virtual IP, and the kernel refuses to remove it. */
+export type AddressRemoval = 'no-virtual-ip' | 'removed' | Error
+
 /**
- * Removes the address where it is a virtual IP, and resolves to whether it was one. It stays when a
- * virtual server has it with one of these ports, which then is the way to the API server: its
- * cluster IP. Where an interface has the address too, it stays local. Rejects when the kernel
- * refuses an answer or a removal.
+ * Removes the address where it is a virtual IP. It stays when a virtual server has it with one of
+ * these ports, which then is the way to the API server: its cluster IP. Where an interface has the
+ * address too, it stays local. Rejects when the kernel refuses an answer.
  */
 export async function removeApiServerAddress(
   rtnetlink: RtnetlinkConnection,
   address: string,
   ports: ReadonlySet<number>,
   signal: AbortSignal,
-): Promise<boolean> {
-  if (await isServed(address, ports, signal)) return false
+): Promise<AddressRemoval> {
+  if (await isServed(address, ports, signal)) return 'no-virtual-ip'
   const addresses = new AddressTable(rtnetlink)
   const routes = new RouteTable(rtnetlink, [familyOf(address)])
   const bound = (await addresses.list([address], signal)).get(address)
@@ -33,9 +35,8 @@ export async function removeApiServerAddress(
     ...(bound === undefined ? [] : await addresses.apply(diffAddress(undefined, bound), signal)),
     ...(routed === undefined ? [] : await routes.apply(diffRoute(undefined, routed), signal)),
   ]
-  const error = outcomes.find((outcome) => outcome !== undefined)
-  if (error !== undefined) throw error
-  return outcomes.length > 0
+  if (outcomes.length === 0) return 'no-virtual-ip'
+  return outcomes.find((outcome) => outcome !== undefined) ?? 'removed'
 }
 
 async function isServed(address: string, ports: ReadonlySet<number>, signal: AbortSignal): Promise<boolean> {
