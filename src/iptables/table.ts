@@ -7,7 +7,7 @@
 import type { TableIo } from '../sync/table.ts'
 import { asError } from '../values/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'
-import type { Clock } from '../values/clock.ts'
+import { type Clock, earliest } from '../values/clock.ts'
 import { chainKind, keyOf } from './diff.ts'
 import { JumpOrder } from './jump-order.ts'
 import { chainKey, type ChainLayout, jumpKey, type LayoutJump } from './layout.ts'
@@ -176,7 +176,7 @@ export class IptablesTable implements TableIo<IptablesItem, IptablesOperation> {
 
   /** When the rules have to be read again without an announcement, on the clock of the options; undefined: never. */
   nextReadMs(): number | undefined {
-    return this.#watched.nextReadMs() ?? this.#order.nextDueMs()
+    return earliest(this.#watched.nextReadMs(), this.#order.nextDueMs())
   }
 
   get lastWritten(): ReadonlyMap<TableId, number> {

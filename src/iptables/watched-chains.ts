@@ -5,7 +5,7 @@
 
 import type { Clock } from '../values/clock.ts'
 
-/** Shortest time from one reading to the next, in milliseconds: each is a process. */
+/** From the end of a reading to the next, in milliseconds: each is a process, and may take seconds. */
 const PERIOD_MS = 1000
 /** So many chains are kept during a reading; beyond that the rules are read again in any case. */
 const MAX_KEPT = 100
@@ -14,7 +14,7 @@ export class WatchedChains {
   #watched: ReadonlySet<string> = new Set()
   /** Chains to which a rule was added during the reading. */
   #added: Set<string> | undefined
-  #begunMs = 0
+  #endedMs = 0
   #isOutdated = false
   readonly #now: Clock
 
@@ -24,12 +24,11 @@ export class WatchedChains {
 
   /** When to read again, because the last reading may have missed a rule; undefined: it did not. */
   nextReadMs(): number | undefined {
-    return this.#isOutdated ? this.#begunMs + PERIOD_MS : undefined
+    return this.#isOutdated ? this.#endedMs + PERIOD_MS : undefined
   }
 
   begin(): void {
     this.#added = new Set()
-    this.#begunMs = this.#now()
     this.#isOutdated = false
   }
 
@@ -37,6 +36,7 @@ export class WatchedChains {
   end(found: ReadonlySet<string> | undefined): void {
     const added = this.#added ?? new Set()
     this.#added = undefined
+    this.#endedMs = this.#now()
     if (found === undefined) return
     this.#isOutdated = added.size >= MAX_KEPT || Array.from(added).some((key) => found.has(key))
     this.#watched = found

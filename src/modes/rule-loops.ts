@@ -13,7 +13,7 @@ import type { TableIo } from '../sync/table.ts'
 import { TableSync } from '../sync/table-sync.ts'
 import { MissingFeature } from '../values/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'
-import type { Clock } from '../values/clock.ts'
+import { type Clock, earliest } from '../values/clock.ts'
 import type { PendingPart } from './mode.ts'
 
 /** The rules of one family. */
@@ -152,7 +152,7 @@ export class RuleLoop<Item, Op> implements PendingPart {
       if (applied > 0) this.#hasWritten = true
       onPass({ applied, repairs, unreadable, failures }, now() - startedMs, this, isFull)
       const nextMs = this.#reconciler.nextDueMs()
-      return unreadable.length > 0 ? nextMs : earlier(nextMs, this.#table.nextReadMs())
+      return unreadable.length > 0 ? nextMs : earliest(nextMs, this.#table.nextReadMs())
     } catch (error) {
       if (signal.aborted) return undefined
       this.#done = requested
@@ -160,10 +160,6 @@ export class RuleLoop<Item, Op> implements PendingPart {
       return now() + UNEXPECTED_RETRY_MS
     }
   }
-}
-
-function earlier(a: number | undefined, b: number | undefined): number | undefined {
-  return a === undefined || b === undefined ? (a ?? b) : Math.min(a, b)
 }
 
 /** The loops of all families that a mode serves. */

@@ -11,7 +11,7 @@ import type { ObjectChange } from '../service/objects.ts'
 import type { DesiredFrontends, FrontendListener } from './desired-frontends.ts'
 import { Pacer } from './pacer.ts'
 import type { PassOptions, PassReport } from './pass.ts'
-import type { Clock } from '../values/clock.ts'
+import { type Clock, earliest } from '../values/clock.ts'
 import type { Problem } from '../values/errors.ts'
 
 /** What turns frontends into kernel state: ipvs or iptables. */
@@ -193,8 +193,4 @@ export class SyncLoop {
     }
     return left === 0
   }
-}
-
-function earliest(one: number | undefined, other: number | undefined): number | undefined {
-  return one === undefined || other === undefined ? (one ?? other) : Math.min(one, other)
 }

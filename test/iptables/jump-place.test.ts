@@ -74,6 +74,17 @@ class Bench {
     await this.pass()
   }
 
+  /** Happens once, after the next reading has its text and before it ends. */
+  duringSave(happens: () => void): void {
+    const save = this.memory.save.bind(this.memory)
+    this.memory.save = async (family) => {
+      const text = await save(family)
+      this.memory.save = save
+      happens()
+      return text
+    }
+  }
+
   async pass(): Promise<void> {
     this.loop.request()
     for (let turns = 0; this.loop.isPending; turns++) {
@@ -110,14 +121,10 @@ describe('a jump of ours behind a rule of another program', () => {
 
   it('is moved although the rule that takes packets came while the rules were being read', async () => {
     const bench = await Bench.settled()
-    const save = bench.memory.save.bind(bench.memory)
-    bench.memory.save = async (family) => {
-      const text = await save(family)
-      bench.memory.save = save
+    bench.duringSave(() => {
       bench.memory.run('nat', `-A CNI-HOSTPORT-DNAT ${DNAT}`)
       assert.ok(!bench.table.watches('nat', 'CNI-HOSTPORT-DNAT'), 'it becomes known with this reading')
-      return text
-    }
+    })
     await bench.foreign('PREROUTING', HOSTPORT)
     assert.equal(bench.table.nextReadMs(), 1000)
     bench.nowMs += 1000
@@ -126,6 +133,36 @@ describe('a jump of ours behind a rule of another program', () => {
     const before = bench.memory.saves
     await bench.pass()
     assert.equal(bench.memory.saves, before, 'it is not read again without a reason')
+  })
+
+  it('is read again a second after the end of a reading that may have missed a rule, however long it took', async () => {
+    const bench = await Bench.settled()
+    bench.duringSave(() => {
+      bench.nowMs += 3000
+      bench.table.watches('nat', 'CNI-HOSTPORT-DNAT')
+    })
+    await bench.foreign('PREROUTING', HOSTPORT)
+    assert.equal(bench.table.nextReadMs(), 4000)
+    const before = bench.memory.saves
+    await bench.pass()
+    assert.equal(bench.memory.saves, before)
+  })
+
+  it('is read again when its wait is over, also when the last reading may have missed a rule', async () => {
+    const bench = await Bench.settled()
+    bench.memory.run('nat', `-A CNI-HOSTPORT-DNAT ${DNAT}`)
+    for (let round = 0; bench.read.contested.length === 0; round++) {
+      assert.ok(round <= MAX_MOVES)
+      if (round > 0) bench.memory.run('nat', `-D PREROUTING ${HOSTPORT}`)
+      await bench.foreign('PREROUTING', HOSTPORT)
+    }
+    const dueMs = bench.table.nextReadMs()
+    assert.equal(dueMs, FIRST_WAIT_MS)
+    bench.nowMs = FIRST_WAIT_MS - 500
+    bench.duringSave(() => bench.table.watches('nat', 'CNI-HOSTPORT-DNAT'))
+    bench.loop.sync.doubt('all')
+    await bench.pass()
+    assert.equal(bench.table.nextReadMs(), dueMs)
   })
 
   it('stays where the rule leads only to rules that mark and return', async () => {
