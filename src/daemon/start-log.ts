@@ -125,6 +125,8 @@ function logLack(lack: FamilyLack, log: Log): void {
   switch (lack.why) {
     case 'iptables':
       return log.info('No iptables support for family', { ipFamily, error: lack.reason })
+    case 'nftables':
+      return log.info('No nftables support for family', { ipFamily, error: lack.reason })
     case 'disabled':
       return log.info('Kernel support disabled for family', { ipFamily })
     case 'kernel':

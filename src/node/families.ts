@@ -1,13 +1,16 @@
 /**
  * Which IP families the proxy serves on this node (kube-proxy's platformCheckSupported): those that
- * the kernel has, that are not disabled by sysctl, and whose iptables works. A node with only one
- * such family is single-stack, which is no failure. A family that is enabled later is served after
- * a restart.
+ * the kernel has, that are not disabled by sysctl, and whose rules can be written. A node with only
+ * one such family is single-stack, which is no failure. A family that is enabled later is served
+ * after a restart.
  * @impure
  */
 import { existsSync, readFileSync } from 'node:fs'
 import { CodedError } from '../values/errors.ts'
 import { IP_FAMILIES, type IpFamily, type UnusableFamilies } from '../values/protocol.ts'
+
+/** What writes the rules. */
+type RuleWriter = 'iptables' | 'nftables'
 
 /** Why an IP family is not served. */
 export type FamilyLack =
@@ -16,7 +19,7 @@ export type FamilyLack =
   /** The sysctl net.ipv6.conf.all.disable_ipv6 is 1. */
   | { readonly family: IpFamily; readonly why: 'disabled' }
   /** Its rules cannot be written, because programs or a part of the kernel are missing. */
-  | { readonly family: IpFamily; readonly why: 'iptables'; readonly reason: string }
+  | { readonly family: IpFamily; readonly why: RuleWriter; readonly reason: string }
 
 /** Which IP families are served. */
 export interface FamilySupport {
@@ -51,14 +54,21 @@ export function kernelFamilies(root = ''): FamilySupport {
  * kube-proxy's message if none remains.
  */
 export function familiesWithIptables({ families, lacks }: FamilySupport, unusable: UnusableFamilies): FamilySupport {
-  const usable = families.filter((family) => unusable[family] === undefined)
-  if (usable.length === 0) {
-    const reason = families.map((family) => unusable[family])[0] ?? ''
-    throw new CodedError('iptables-missing', `iptables is not available on this host : ${reason}`)
-  }
+  const support = usableFamilies({ families, lacks }, unusable, 'iptables')
+  if (support.families.length > 0) return support
+  const reason = families.map((family) => unusable[family])[0] ?? ''
+  throw new CodedError('iptables-missing', `iptables is not available on this host : ${reason}`)
+}
+
+/** Without the families whose rules cannot be written; none may remain. */
+export function usableFamilies(
+  { families, lacks }: FamilySupport,
+  unusable: UnusableFamilies,
+  why: RuleWriter,
+): FamilySupport {
   const without = families.flatMap((family): FamilyLack[] => {
     const reason = unusable[family]
-    return reason === undefined ? [] : [{ family, why: 'iptables', reason }]
+    return reason === undefined ? [] : [{ family, why, reason }]
   })
-  return { families: usable, lacks: [...without, ...lacks] }
+  return { families: families.filter((family) => unusable[family] === undefined), lacks: [...without, ...lacks] }
 }

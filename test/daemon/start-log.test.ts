@@ -11,6 +11,7 @@ const BOTH: FamilySupport = { families: ['IPv4', 'IPv6'], lacks: [] }
 const DISABLED: FamilySupport = { families: ['IPv4'], lacks: [{ family: 'IPv6', why: 'disabled' }] }
 const NO_KERNEL: FamilySupport = { families: ['IPv4'], lacks: [{ family: 'IPv6', why: 'kernel' }] }
 const NO_IPTABLES: FamilySupport = { families: ['IPv6'], lacks: [{ family: 'IPv4', why: 'iptables', reason: 'none' }] }
+const NO_NFTABLES: FamilySupport = { families: ['IPv4'], lacks: [{ family: 'IPv6', why: 'nftables', reason: 'none' }] }
 
 /** The lines that are logged without verbosity, and the error. */
 function logged(support: FamilySupport, nodeIps: readonly string[], more: Partial<KubeProxyConfiguration> = {}) {
@@ -39,6 +40,11 @@ test('logNode logs once which families are served and why others are not', () =>
         'kube-proxy running in single-stack mode IPv6',
         'Kube-proxy configuration may be incomplete or incorrect AggregateError: cluster is IPv6-only but metricsBindAddress is IPv4',
       ],
+    ],
+    [
+      NO_NFTABLES,
+      ['10.0.0.1'],
+      ['No nftables support for family IPv6 none', 'kube-proxy running in single-stack mode IPv4'],
     ],
   ]
   for (const [support, nodeIps, lines] of rows) assert.deepEqual(logged(support, nodeIps), { lines, error: undefined })

@@ -3,7 +3,7 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { familiesWithIptables, type FamilySupport, kernelFamilies } from '../../src/node/families.ts'
+import { familiesWithIptables, type FamilySupport, kernelFamilies, usableFamilies } from '../../src/node/families.ts'
 
 const BOTH: FamilySupport = { families: ['IPv4', 'IPv6'], lacks: [] }
 
@@ -41,4 +41,10 @@ test('familiesWithIptables throws where iptables works for no family', () => {
       code: 'iptables-missing',
       message: 'iptables is not available on this host : no nf_tables',
     })
+})
+
+test('usableFamilies says what a family lacks that writes its rules', () => {
+  const lack = { family: 'IPv6', why: 'nftables', reason: 'no nf_tables' } as const
+  assert.deepEqual(usableFamilies(BOTH, { IPv6: 'no nf_tables' }, 'nftables'), { families: ['IPv4'], lacks: [lack] })
+  assert.deepEqual(usableFamilies(BOTH, { IPv4: 'no', IPv6: 'no' }, 'nftables').families, [])
 })

@@ -13,7 +13,7 @@ import { missingNfTables } from '../../../nftables/refusals.ts'
 import { tryPrivateTable } from '../../../nftables/trial.ts'
 import type { NftItem } from '../../../nftables/types.ts'
 import { requireNetAdmin } from '../../../node/capabilities.ts'
-import type { FamilySupport } from '../../../node/families.ts'
+import { type FamilySupport, usableFamilies } from '../../../node/families.ts'
 import type { MissingFeature } from '../../../values/errors.ts'
 import type { IpFamily } from '../../../values/protocol.ts'
 import { keepListening } from '../../announcements.ts'
@@ -65,24 +65,20 @@ interface Answer {
 }
 
 /** Rejects with `nftables-missing` when no family can be served. */
-async function ask(
-  netlink: NetlinkConnection,
-  { families, lacks }: FamilySupport,
-  signal: AbortSignal,
-): Promise<Answer> {
-  const served: IpFamily[] = []
-  const without: { family: IpFamily; reason: MissingFeature }[] = []
+async function ask(netlink: NetlinkConnection, allowed: FamilySupport, signal: AbortSignal): Promise<Answer> {
+  const unusable: { [family in IpFamily]?: string } = {}
+  let first: MissingFeature | undefined
   let mayOwn = true
-  for (const family of families) {
+  for (const family of allowed.families) {
     const trial = await tryPrivateTable(netlink, everything(family), { signal })
     mayOwn &&= trial.mayOwn
-    if (trial.lacks === undefined) served.push(family)
-    else without.push({ family, reason: trial.lacks })
+    if (trial.lacks === undefined) continue
+    unusable[family] = trial.lacks.message
+    first ??= trial.lacks
   }
-  const [first] = without
-  if (served.length === 0 && first !== undefined) throw first.reason
-  const more = without.map(({ family, reason }) => ({ family, why: 'iptables', reason: reason.message }) as const)
-  return { support: { families: served, lacks: [...more, ...lacks] }, mayOwn }
+  const support = usableFamilies(allowed, unusable, 'nftables')
+  if (support.families.length === 0 && first !== undefined) throw first
+  return { support, mayOwn }
 }
 
 /** All kinds of chains and statements that the table of a family may have. */
