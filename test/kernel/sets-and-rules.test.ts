@@ -131,9 +131,9 @@ describe('iptables that is missing', () => {
   })
   afterEach(() => void show())
 
-  it('ends the daemon with the package to install; status names it too', async () => {
+  it('ends a daemon that is told to use it with the package to install; status names it too', async () => {
     hide()
-    const { code, stderr } = await bench.command('', '--once')
+    const { code, stderr } = await bench.command('', '--once', '--firewall', 'iptables')
     assert.equal(code, 1)
     assert.match(stderr, /no iptables-save .*install the package iptables/)
     const status = await bench.command('status')
