@@ -15,8 +15,8 @@ import {
 } from './types.ts'
 
 /** `nft add element ip kube-ipvs vips '{ 10.96.0.1 }'`: what an operator can type. */
-export function operationText({ kind, item }: NftOperation): string {
-  const commands = commandsOf(kind, item)
+export function operationText(op: NftOperation): string {
+  const commands = commandsOf(op)
   const [only, ...more] = commands
   return only !== undefined && more.length === 0 ? `nft ${quoted(only)}` : `nft '${commands.join('; ')}'`
 }
@@ -27,7 +27,7 @@ function quoted(command: string): string {
   return brace < 0 ? command : `${command.slice(0, brace)}'${command.slice(brace)}'`
 }
 
-function commandsOf(kind: NftOperation['kind'], item: NftItem): readonly string[] {
+function commandsOf({ kind, item, hadHook }: NftOperation): readonly string[] {
   switch (item.kind) {
     case 'table':
       // For a table that is there it sets its flags.
@@ -35,7 +35,7 @@ function commandsOf(kind: NftOperation['kind'], item: NftItem): readonly string[
     case 'set':
       return setCommands(kind, item)
     case 'chain':
-      return chainCommands(kind, item)
+      return chainCommands(kind, item, hadHook === true)
     case 'element':
       return elementCommands(kind, item)
   }
@@ -62,11 +62,13 @@ function setTypeText({ fields, family, isMap }: NftSet): string {
   return `${typeText(fields, family)}${isMap ? ' : verdict' : ''}`
 }
 
-function chainCommands(kind: NftOperation['kind'], chain: NftChain): readonly string[] {
+function chainCommands(kind: NftOperation['kind'], chain: NftChain, hadHook: boolean): readonly string[] {
   const what = `chain ${tableName(chain)} ${chain.name}`
   const rules = chain.rules.map((rule) => `add rule ${tableName(chain)} ${chain.name} ${ruleText(rule, chain.family)}`)
   const hook = chain.hook === undefined ? '' : ` { ${hookText(chain.hook)} }`
-  if (kind === 'delete') return [`flush ${what}`, `delete ${what}`]
+  const remove = [`flush ${what}`, `delete ${what}`]
+  if (kind === 'delete') return remove
+  if (hadHook) return [...remove, `add ${what}`, ...rules]
   return [`add ${what}${hook}`, ...(kind === 'replace' ? [`flush ${what}`] : []), ...rules]
 }
 

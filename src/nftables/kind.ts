@@ -10,7 +10,13 @@ import { type NftItem, nftKey, type NftOperation } from './types.ts'
 function diffItem(desired: NftItem | undefined, live: NftItem | undefined): readonly NftOperation[] {
   if (desired === undefined) return live === undefined ? [] : [{ kind: 'delete', item: live }]
   if (live === undefined) return [{ kind: 'add', item: desired }]
-  return sameItem(desired, live) ? [] : [{ kind: 'replace', item: desired }]
+  if (sameItem(desired, live)) return []
+  return [{ kind: 'replace', item: desired, ...(losesHook(desired, live) ? { hadHook: true } : {}) }]
+}
+
+function losesHook(desired: NftItem, live: NftItem): boolean {
+  if (desired.kind !== 'chain' || live.kind !== 'chain' || desired.hook !== undefined) return false
+  return live.hook !== undefined || live.isForeign === true
 }
 
 /** Key: see nftKey. */

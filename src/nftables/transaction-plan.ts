@@ -64,7 +64,7 @@ export function* groupsOf(ops: readonly NftOperation[]): Generator<MessageGroup,
   const put = (phase: number, index: number, ...parts: MessagePart[]): void =>
     void phases[phase]?.push({ ops: [index], parts, weight: parts.length })
   const elements: number[] = []
-  for (const [index, { kind, item }] of ops.entries()) {
+  for (const [index, { kind, item, hadHook }] of ops.entries()) {
     switch (item.kind) {
       case 'table':
         if (kind === 'delete')
@@ -87,24 +87,25 @@ export function* groupsOf(ops: readonly NftOperation[]): Generator<MessageGroup,
         else put(PHASE.set, index, ...(kind === 'replace' ? [remove] : []), add)
         break
       }
-      case 'chain':
+      case 'chain': {
+        const flush = deletion((batch) => encodeFlushChain(batch, item.family, item.name))
+        const remove = deletion((batch) => encodeDeleteChain(batch, item.family, item.name))
         if (kind === 'delete') {
-          put(
-            PHASE.flushedChain,
-            index,
-            deletion((batch) => encodeFlushChain(batch, item.family, item.name)),
-          )
-          put(
-            PHASE.deletedChain,
-            index,
-            deletion((batch) => encodeDeleteChain(batch, item.family, item.name)),
-          )
+          put(PHASE.flushedChain, index, flush)
+          put(PHASE.deletedChain, index, remove)
           break
         }
-        if (kind === 'add')
-          put(PHASE.chain, index, { ...part((batch) => encodeNewChain(batch, item)), message: 'NEWCHAIN' })
-        put(item.hook === undefined ? PHASE.chainRules : PHASE.baseChainRules, index, ...rulesOf(kind, item))
+        const add: MessagePart = { ...part((batch) => encodeNewChain(batch, item)), message: 'NEWCHAIN' }
+        const rules = item.hook === undefined ? PHASE.chainRules : PHASE.baseChainRules
+        if (kind === 'replace' && hadHook !== true) {
+          put(rules, index, add, flush, ...rulesOf(item))
+          break
+        }
+        // Nothing can jump to a base chain, so no packet sees that it is gone.
+        put(PHASE.chain, index, ...(hadHook === true ? [flush, remove] : []), add)
+        put(rules, index, ...rulesOf(item))
         break
+      }
       case 'element':
         elements.push(index)
     }
@@ -125,17 +126,13 @@ function deletion(encode: (batch: MessageBatch) => void): MessagePart {
   return { messages: 1, encode, isDeletion: true }
 }
 
-/** The rules of a chain; those that it had go in the same transaction. */
-function rulesOf(kind: 'add' | 'replace', chain: NftChain): readonly MessagePart[] {
-  const rules = chain.rules.map((rule, index): MessagePart => {
+function rulesOf(chain: NftChain): readonly MessagePart[] {
+  return chain.rules.map((rule, index): MessagePart => {
     const messages = messagesOf(rule)
     const encode = (batch: MessageBatch, ids: SetIds): void =>
       encodeRule(batch, chain.family, chain.name, rule, ids.take(messages))
     return { messages, encode, message: 'NEWRULE', rule: index }
   })
-  if (kind === 'add') return rules
-  const again: MessagePart = { ...part((batch) => encodeNewChain(batch, chain)), message: 'NEWCHAIN' }
-  return [again, part((batch) => encodeFlushChain(batch, chain.family, chain.name)), ...rules]
 }
 
 /** The same group as one for each of its operations, so that a refusal names one of them. */

@@ -110,6 +110,8 @@ export type NftItem = PrivateTable | NftSet | NftChain | NftElement
 export interface NftOperation {
   readonly kind: 'add' | 'delete' | 'replace'
   readonly item: NftItem
+  /** Of a plain chain that replaces a base chain, whose hook the kernel takes away with the chain only. */
+  readonly hadHook?: true
 }
 
 /** `ip`, `ip set vips`, `ip chain marks`, `ip element vips 10.96.0.1`: identity of an item in both private tables. */

@@ -186,6 +186,34 @@ END
     assert.deepEqual(differences(wanted, await tables.list('all', signal)), [])
   })
 
+  it('gets a plain chain back where another program has put a base chain', async () => {
+    const wanted = privateTables('IPv4')
+    const name = 'ranges-default/web'
+    const hooks = [
+      'type filter hook input priority 7; policy accept;',
+      'type filter hook input priority 7; policy drop;',
+      'type route hook output priority 7;',
+    ]
+    for (const hook of hooks) {
+      sh('nft flush ruleset')
+      const others = wanted
+        .filter(({ kind }) => kind !== 'element')
+        .filter((item) => !('name' in item) || item.name !== name)
+      await apply(...all('add', others))
+      sh(`nft -f - <<'END'
+        table ip kube-ipvs {
+          chain ${name} { ${hook} counter accept; }
+        }
+END`)
+      const ops = plan(wanted, await tables.list('all', signal))
+      const change = ops.find(({ item }) => 'name' in item && item.name === name)
+      await apply(...ops)
+      assert.deepEqual(differences(wanted, await tables.list('all', signal)), [])
+      assert.match(change === undefined ? '' : operationText(change), /flush chain .*; delete chain .*; add chain/)
+      assert.doesNotMatch(sh(`nft list chain ip kube-ipvs ${name}`), /hook|counter/)
+    }
+  })
+
   it('takes all but the refused operations', async () => {
     const wanted = privateTables('IPv4')
     await apply(...all('add', wanted))
