@@ -12,7 +12,7 @@ import { PrivateTableReader } from './reader.ts'
 import { encodeDeletePrivateTable } from './table-codec.ts'
 import { groupsOf, SetIds } from './transaction-plan.ts'
 import type { RunOptions } from './transaction-run.ts'
-import { type NftItem, nftKey, type NftOperation } from './types.ts'
+import { type NftElement, type NftItem, nftKey, type NftOperation } from './types.ts'
 
 /**
  * Writes the table again if a replacement of something that others refer to was refused, and marks
@@ -31,14 +31,24 @@ export async function rebuildTable(
     ([index, { kind, item }]) => item.family === family && kind === 'replace' && isInTheWay(item, outcomes[index]),
   )
   if (refused.length === 0) return false
+  // Old elements of a set with another type do not fit it; those that are wanted are written with it.
+  const sets = new Set(refused.map(([, { item }]) => nftKey(item)))
+  const elements = [...ops.entries()].filter(
+    ([index, { item }]) => outcomes[index] !== undefined && item.kind === 'element' && sets.has(keyOfSet(item)),
+  )
   try {
     const items = new Map<string, NftItem>()
     const reader = new PrivateTableReader(run.netlink, { signal: run.signal })
     for await (const list of new PrivateLists(reader, family, owner).all())
-      for (const item of list) items.set(nftKey(item), writable(item))
+      for (const item of list)
+        if (item.kind !== 'element' || !sets.has(keyOfSet(item))) items.set(nftKey(item), writable(item))
     for (const [, { item }] of refused) items.set(nftKey(item), item)
-    if (!(await isWritten(run, family, [...items.values()]))) return false
+    const added = elements.filter(([, { kind }]) => kind !== 'delete')
+    const isWhole = await isWritten(run, family, [...items.values(), ...added.map(([, { item }]) => item)])
+    // One of them may be what the kernel refuses.
+    if (!isWhole && (added.length === 0 || !(await isWritten(run, family, [...items.values()])))) return false
     for (const [index] of refused) outcomes[index] = undefined
+    for (const [index, { kind }] of elements) if (isWhole || kind === 'delete') outcomes[index] = undefined
     return true
   } catch {
     // The first refusals say more than that the table could not be read or written either.
@@ -54,6 +64,11 @@ function isInTheWay(item: NftItem, outcome: Error | undefined): boolean {
   return (
     item.kind !== 'element' && (code === 'EBUSY' || code === 'EEXIST' || code === 'EINVAL' || code === 'EOPNOTSUPP')
   )
+}
+
+/** The key of the set of an element. */
+function keyOfSet({ family, set: name }: NftElement): string {
+  return nftKey({ kind: 'set', family, name, fields: [], isMap: false })
 }
 
 /** What this program never writes is left out; the next pass sees that it is gone. */

@@ -67,6 +67,11 @@ export function ownedByOther(family: IpFamily, owner: number): CodedError {
   )
 }
 
+/** Elements are added to a set that is not there. */
+export function missingSet(family: IpFamily, name: string, cause: Error): CodedError {
+  return new CodedError('ENOENT', `the set ${NFT_FAMILY[family]} ${PRIVATE_TABLE} ${name} does not exist`, { cause })
+}
+
 /** Where an item of the transaction was refused. */
 export interface RefusedPart {
   readonly item: NftItem

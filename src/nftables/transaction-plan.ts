@@ -6,6 +6,7 @@
 import type { MessageBatch } from '../netlink/batch.ts'
 import { encodeDeleteChain, encodeFlushChain, encodeNewChain, encodeRule, messagesOf } from './chain-codec.ts'
 import { encodeElements, MAX_ELEMENTS } from './element-codec.ts'
+import type { IpFamily } from '../values/protocol.ts'
 import { encodeDeleteSet, encodeNewSet } from './set-codec.ts'
 import { encodeDeletePrivateTable, encodeNewTable } from './table-codec.ts'
 import type { NftChain, NftElement, NftOperation } from './types.ts'
@@ -27,6 +28,14 @@ export interface MessagePart {
   readonly isDeletion?: true
   readonly message?: 'NEWCHAIN' | 'NEWRULE'
   readonly rule?: number
+  /** Of elements: where they are. */
+  readonly set?: SetPlace
+}
+
+/** A set by its name. */
+export interface SetPlace {
+  readonly family: IpFamily
+  readonly name: string
 }
 
 /** Gives numbers to the anonymous sets of one transaction. */
@@ -141,7 +150,7 @@ export function splitGroup(ops: readonly NftOperation[], group: MessageGroup): r
 }
 
 /** Operations on elements in one transaction: first those that are deleted, then those that are added, by their sets. */
-function elementGroup(ops: readonly NftOperation[], indexes: readonly number[]): MessageGroup {
+export function elementGroup(ops: readonly NftOperation[], indexes: readonly number[]): MessageGroup {
   const deleted = new Map<string, NftElement[]>()
   const added = new Map<string, NftElement[]>()
   for (const index of indexes) {
@@ -172,7 +181,8 @@ function partsOf(
       const [first] = some
       if (first === undefined) continue
       const encode = (batch: MessageBatch): void => encodeElements(batch, message, first.family, first.set, some)
-      parts.push(message === 'DELSETELEM' ? deletion(encode) : part(encode))
+      const set = { family: first.family, name: first.set }
+      parts.push({ ...(message === 'DELSETELEM' ? deletion(encode) : part(encode)), set })
     }
   }
   return parts

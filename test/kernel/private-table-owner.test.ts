@@ -53,6 +53,22 @@ describe('a private table that belongs to a socket', needs('nft', 'kernel>=6.9')
     assert.match(error?.message ?? '', new RegExp(`port id ${netlink.portId}`))
   })
 
+  it('refuses thousands of changes of another socket at once', async () => {
+    await apply(...all('add', privateTables('IPv4', true)))
+    const connection = openNetfilter()
+    others.push(connection)
+    const elements = Array.from({ length: 20_000 }, (_, index) => element('ports', `192.0.2.1 . tcp . ${index}`))
+    const more = privateTables('IPv6')
+    const outcomes = await new PrivateTables(connection, { families: FAMILIES }).apply(
+      all('add', [...elements, ...more]),
+      signal,
+    )
+    assert.equal(outcomes.filter((error) => codeOf(error) === 'nftables-owned').length, elements.length)
+    assert.equal(outcomes.filter((error) => error === undefined).length, more.length)
+    const { messagesSent } = connection.counters
+    assert.ok(messagesSent < 200, `${messagesSent} messages`)
+  })
+
   it('is taken over by another socket when its own is closed, with all its content', async () => {
     await apply(...all('add', privateTables('IPv4', true)))
     const heir = another()

@@ -168,22 +168,71 @@ END
     assert.doesNotMatch(sh('nft list table ip kube-ipvs'), /dormant|policy drop|counter/)
   })
 
-  it('gets a set or chain of another kind back although rules refer to it', async () => {
+  it('gets a set or chain of another kind back although rules refer to it, and no packet sees the set empty', async () => {
     const wanted = privateTables('IPv4')
-    const others = wanted.map((item): NftItem => {
-      if (item.kind === 'set' && item.name === 'ports') return { ...item, fields: ['daddr'] }
+    const others = wanted.flatMap((item): readonly NftItem[] => {
+      if (item.kind === 'set' && item.name === 'ports') return [{ ...item, fields: ['daddr'] }]
+      if (item.kind === 'element' && item.set === 'ports') return []
       if (item.kind === 'chain' && item.name === 'filter-input')
-        return { ...item, hook: { type: 'filter', hook: 'input', priority: 9 } }
-      return item
+        return [{ ...item, hook: { type: 'filter', hook: 'input', priority: 9 } }]
+      return [item]
     })
-    await apply(
-      ...all(
-        'add',
-        others.filter((item) => item.kind !== 'element' || item.set !== 'ports'),
-      ),
-    )
-    await apply(...plan(wanted, await tables.list('all', signal)))
+    await apply(...all('add', [...others, element('ports', '192.0.2.1'), element('ports', '192.0.2.2')]))
+    const ops = plan(wanted, await tables.list('all', signal))
+    const seen: string[] = []
+    const transact = netlink.transact.bind(netlink)
+    netlink.transact = async (...given) => {
+      const outcomes = await transact(...given)
+      seen.push(sh('nft list set ip kube-ipvs ports'))
+      return outcomes
+    }
+    await apply(...ops)
+    assert.ok(seen.length > 1)
+    for (const text of seen) assert.match(text, /elements = \{ [^,]*,[^,]* \}/)
     assert.deepEqual(differences(wanted, await tables.list('all', signal)), [])
+  })
+
+  it('gets a set of another type back without its old elements, which nobody has deleted', async () => {
+    const wanted = privateTables('IPv4')
+    const content = wanted.filter((item) => item.kind !== 'element' || item.set !== 'ports')
+    const ports = wanted.find((item) => item.kind === 'set' && item.name === 'ports')
+    assert.ok(ports?.kind === 'set')
+    const others = content.map((item) => (item === ports ? { ...ports, fields: ['daddr'] as const } : item))
+    await apply(...all('add', [...others, element('ports', '192.0.2.1')]))
+    await apply({ kind: 'replace', item: ports })
+    assert.deepEqual(differences(content, await tables.list('all', signal)), [])
+  })
+
+  it('gets a set of another type back to which no rule refers', async () => {
+    const wanted = [...privateTables('IPv4')].filter(({ kind }) => kind !== 'chain')
+    const content = wanted.filter((item) => item.kind !== 'element' || item.action === undefined)
+    const others = content.flatMap((item): readonly NftItem[] => {
+      if (item.kind === 'set' && item.name === 'ports') return [{ ...item, fields: ['daddr'] }]
+      return item.kind === 'element' && item.set === 'ports' ? [] : [item]
+    })
+    const old = Array.from({ length: 200 }, (_, index) => element('ports', `192.0.2.${index}`))
+    await apply(...all('add', [...others, ...old]))
+    await apply(...plan(content, await tables.list('all', signal)))
+    assert.deepEqual(differences(content, await tables.list('all', signal)), [])
+  })
+
+  it('fails at once where thousands are added to a set that is not there', async () => {
+    await apply(...all('add', privateTables('IPv4')))
+    const before = netlink.counters.messagesSent
+    const ops = Array.from({ length: 20_000 }, (_, index) =>
+      element('no-such-map', `192.0.2.1 . tcp . ${index}`, 'services'),
+    )
+    const others = Array.from({ length: 50 }, (_, index) => element('ports', `192.0.2.1 . tcp . ${index}`))
+    const outcomes = await tables.apply(all('add', [...ops.slice(0, 500), ...others, ...ops.slice(500)]), signal)
+    assert.equal(outcomes.filter((error) => codeOf(error) === 'ENOENT').length, ops.length)
+    assert.equal(outcomes.filter((error) => error === undefined).length, others.length)
+    assert.match(outcomes[0]?.message ?? '', /the set ip kube-ipvs no-such-map does not exist/)
+    assert.deepEqual(
+      await tables.apply(all('delete', ops), signal),
+      ops.map(() => undefined),
+    )
+    const sent = netlink.counters.messagesSent - before
+    assert.ok(sent < 40, `${sent} messages`)
   })
 
   it('gets a plain chain back where another program has put a base chain', async () => {

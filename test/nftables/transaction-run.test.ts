@@ -12,6 +12,7 @@ import { errorMessage, FakeTransport, type Reply, requests } from '../netlink/wi
 const [EPERM, ENOENT, EBUSY, EINVAL, EMSGSIZE] = [1, 2, 16, 22, 90]
 /** Message types inside a transaction. */
 const [NEWCHAIN, NEWRULE, NEWSET, NEWSETELEM, DELSETELEM] = [0x0a03, 0x0a06, 0x0a09, 0x0a0c, 0x0a0e]
+const GETSET = 0x0a0a
 const NLM_F_ACK = 4
 
 interface Sent {
@@ -36,6 +37,9 @@ class Kernel {
 
   #answer(datagram: Uint8Array): Reply[] {
     const headers = requests(datagram)
+    // Every set is there.
+    const [question] = headers
+    if (question?.type === GETSET) return [errorMessage(0, question.sequence)]
     const sent: Sent[] = []
     const replies: Reply[] = []
     let at = 0
