@@ -60,7 +60,8 @@ export class PrivateTableReader {
 
   /**
    * All elements of a set; none of a foreign one. While the kernel enlarges the table of a set, which
-   * it does after many additions, a dump lists some twice and others not at all.
+   * it does after many additions, a dump lists some twice and others not at all. Rejects with
+   * `netlink-dump-interrupted` when no dump has all that the kernel counts.
    */
   async elements(set: NftSet): Promise<readonly NftElement[]> {
     if (set.isForeign === true) return []
@@ -69,15 +70,17 @@ export class PrivateTableReader {
     // What one dump leaves out, for something that it lists twice, another one has.
     let found = new Map<string, NftElement>()
     let isTwice = await this.#isTwice(first, found)
-    for (let attempt = 1; attempt < MAX_ATTEMPTS; attempt++) {
+    for (let attempt = 1; ; attempt++) {
       const count = await this.#count(set)
-      if (count === undefined ? !isTwice : count === found.size) break
+      const isWhole = count === undefined ? !isTwice : count === found.size
+      if (isWhole || (attempt === MAX_ATTEMPTS && count === undefined)) return [...found.values()]
+      if (attempt === MAX_ATTEMPTS)
+        throw netlinkError('netlink-dump-interrupted', `${found.size} of ${count} elements of ${set.name} were listed`)
       await sleep(ENLARGING_MS, undefined, { signal: this.#signal })
       // Elements were deleted meanwhile.
       if (count !== undefined && count < found.size) found = new Map()
       isTwice = await this.#isTwice(await this.#elements(set), found)
     }
-    return [...found.values()]
   }
 
   /** Puts elements beside those that were found before; whether the same list has one twice. */

@@ -108,6 +108,33 @@ describe('the elements of a set', () => {
     }
   })
 
+  it('cannot be read when no dump has all that the kernel counts, as it does while others change them', async () => {
+    const { reader: one, asked } = reader((type, sequence) =>
+      type === GETSET
+        ? [setRow(sequence, 200)]
+        : [elementRow(sequence, [...ports(0, 150), ...ports(0, 50)]), doneMessage(0, sequence)],
+    )
+    await assert.rejects(one.elements(PORTS), { code: 'netlink-dump-interrupted' })
+    assert.equal(asked.get(GETSETELEM), 5)
+  })
+
+  it('are what was listed where the kernel does not count and one is always listed twice', async () => {
+    const { reader: one } = reader((type, sequence) =>
+      type === GETSET
+        ? [setRow(sequence, undefined)]
+        : [elementRow(sequence, [...ports(0, 150), port(3)]), doneMessage(0, sequence)],
+    )
+    assert.equal((await one.elements(PORTS)).length, 150)
+  })
+
+  it('that the last of five dumps has are read', async () => {
+    const { reader: one } = reader((type, sequence, times) => {
+      if (type === GETSET) return [setRow(sequence, 200)]
+      return [elementRow(sequence, times < 5 ? ports(0, 150) : ports(0, 200)), doneMessage(0, sequence)]
+    })
+    assert.equal((await one.elements(PORTS)).length, 200)
+  })
+
   it('are none when the set or the table is gone, and none of a foreign set', async () => {
     const { reader: one, asked } = reader((_, sequence) => [errorMessage(ENOENT, sequence)])
     assert.deepEqual(await one.elements(PORTS), [])
