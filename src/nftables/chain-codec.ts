@@ -8,7 +8,7 @@ import { netfilterFamily } from '../netlink/nfnetlink-codec.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { decodeExpression, type Expression } from './expression-codec.ts'
 import { canonicalStatement } from './canonical.ts'
-import { encodeNetworks } from './set-codec.ts'
+import { encodeNetworks, messagesOfNetworks } from './set-codec.ts'
 import { type AnonymousSet, encodeStatement } from './statement-encoder.ts'
 import { type NftChain, type NftHook, type NftRule, type NftStatement, PRIVATE_TABLE } from './types.ts'
 import { beginNft, nftAttributes } from './wire.ts'
@@ -66,7 +66,10 @@ export function encodeFlushChain(batch: MessageBatch, family: IpFamily, name: st
 
 /** The most messages that encodeRule adds for one rule. */
 export function messagesOf(rule: NftRule): number {
-  return 1 + 2 * rule.statements.filter(({ kind }) => kind === 'networks').length
+  let messages = 1
+  for (const statement of rule.statements)
+    if (statement.kind === 'networks') messages += messagesOfNetworks(statement.cidrs.length)
+  return messages
 }
 
 /**

@@ -79,7 +79,15 @@ export function encodeDeleteSet(batch: MessageBatch, family: IpFamily, name: str
   batch.end()
 }
 
-/** The anonymous set of a rule that follows in the same transaction: two messages. */
+/** Intervals in one message, whose list of elements ends below 64 KiB: a border has at most 36 bytes. */
+const INTERVALS_TOGETHER = 500
+
+/** The most messages that `encodeNetworks` adds for so many networks. */
+export function messagesOfNetworks(count: number): number {
+  return 1 + Math.max(1, Math.ceil(count / INTERVALS_TOGETHER))
+}
+
+/** The anonymous set of a rule that follows in the same transaction, and its elements. */
 export function encodeNetworks(
   batch: MessageBatch,
   family: IpFamily,
@@ -99,18 +107,20 @@ export function encodeNetworks(
   batch.binary(NFTA_SET_USERDATA, userdata(true, MERGED))
   batch.end()
 
-  beginNft(batch, 'NEWSETELEM', NLM_F_CREATE, family, PRIVATE_TABLE)
-  batch.string(NFTA_SET_ELEM_LIST_SET, name)
-  batch.u32be(NFTA_SET_ELEM_LIST_SET_ID, id)
-  const list = batch.nest(NFTA_SET_ELEM_LIST_ELEMENTS)
-  // As nft does: the addresses before the first interval are an interval that is not in the set.
-  if (intervals[0]?.from !== 0n) encodeBorder(batch, 0n, family, true)
-  for (const { from, to } of intervals) {
-    encodeBorder(batch, from, family, false)
-    if (to !== endOfSpace(family)) encodeBorder(batch, to, family, true)
+  for (let from = 0; from < intervals.length; from += INTERVALS_TOGETHER) {
+    beginNft(batch, 'NEWSETELEM', NLM_F_CREATE, family, PRIVATE_TABLE)
+    batch.string(NFTA_SET_ELEM_LIST_SET, name)
+    batch.u32be(NFTA_SET_ELEM_LIST_SET_ID, id)
+    const list = batch.nest(NFTA_SET_ELEM_LIST_ELEMENTS)
+    // As nft does: the addresses before the first interval are an interval that is not in the set.
+    if (from === 0 && intervals[0]?.from !== 0n) encodeBorder(batch, 0n, family, true)
+    for (const interval of intervals.slice(from, from + INTERVALS_TOGETHER)) {
+      encodeBorder(batch, interval.from, family, false)
+      if (interval.to !== endOfSpace(family)) encodeBorder(batch, interval.to, family, true)
+    }
+    batch.endNest(list)
+    batch.end()
   }
-  batch.endNest(list)
-  batch.end()
 }
 
 function encodeBorder(batch: MessageBatch, address: bigint, family: IpFamily, isEnd: boolean): void {

@@ -23,6 +23,7 @@ import { all, codeOf, differences, element, privateTables } from './private-tabl
 
 const FAMILIES = ['IPv4', 'IPv6'] as const
 const { signal } = new AbortController()
+const RETURN = { kind: 'verdict', action: { kind: 'return' } } as const
 
 let netlink: NetlinkConnection
 let tables: PrivateTables
@@ -260,6 +261,31 @@ END`)
       assert.deepEqual(differences(wanted, await tables.list('all', signal)), [])
       assert.match(change === undefined ? '' : operationText(change), /flush chain .*; delete chain .*; add chain/)
       assert.doesNotMatch(sh(`nft list chain ip kube-ipvs ${name}`), /hook|counter/)
+    }
+  })
+
+  it('has as many networks in a rule as a Service may have source ranges', async () => {
+    for (const family of FAMILIES) {
+      const cidrs = Array.from({ length: 10_000 }, (_, index) =>
+        family === 'IPv4' ? `10.${index >> 8}.${index & 255}.0/25` : `fd00:0:0:${index.toString(16)}::/65`,
+      )
+      const name = 'ranges-default/many'
+      const rules = [{ statements: [{ kind: 'networks', field: 'saddr', cidrs }, RETURN] }] as const
+      const wanted = [
+        { kind: 'table', family, isOwned: false } as const,
+        { kind: 'chain', family, name, rules } as const,
+      ]
+      await apply(...all('add', wanted))
+      const live = await tables.list('all', signal)
+      assert.deepEqual(
+        differences(wanted, live).filter((key) => live.get(key)?.family === family),
+        [],
+      )
+      assert.equal(nftText(family).match(/\/(?:25|65)/g)?.length, cidrs.length)
+      await apply({
+        kind: 'replace',
+        item: { kind: 'chain', family, name, rules: [{ statements: [RETURN] }, ...rules] },
+      })
     }
   })
 
