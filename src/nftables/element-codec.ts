@@ -17,11 +17,13 @@ const NFTA_SET_ELEM_LIST_ELEMENTS = 3
 const NFTA_SET_ELEM_KEY = 1
 const NFTA_SET_ELEM_DATA = 2
 
-/** The most elements in one message: none is longer than 120 bytes. */
+/** The most elements of a set in one message: none is longer than 60 bytes. */
 export const MAX_ELEMENTS = 500
+/** The most elements of a map in one message: with the name of a chain, one is up to 332 bytes long. */
+export const MAX_MAP_ELEMENTS = 190
 
 /**
- * NFT_MSG_NEWSETELEM or NFT_MSG_DELSETELEM, with at most MAX_ELEMENTS elements of one set. An element
+ * NFT_MSG_NEWSETELEM or NFT_MSG_DELSETELEM, with at most MAX_ELEMENTS elements of one set, or MAX_MAP_ELEMENTS of a map. An element
  * that is there already with the same verdict is success, one with another verdict is EBUSY; one
  * that is to be deleted and is not there is ENOENT. Nothing is added when it throws.
  */

@@ -5,7 +5,7 @@
  */
 import type { MessageBatch } from '../netlink/batch.ts'
 import { encodeDeleteChain, encodeFlushChain, encodeNewChain, encodeRule, messagesOf } from './chain-codec.ts'
-import { encodeElements, MAX_ELEMENTS } from './element-codec.ts'
+import { encodeElements, MAX_ELEMENTS, MAX_MAP_ELEMENTS } from './element-codec.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { encodeDeleteSet, encodeNewSet } from './set-codec.ts'
 import { encodeDeletePrivateTable, encodeNewTable } from './table-codec.ts'
@@ -176,8 +176,9 @@ function partsOf(
 ): MessagePart[] {
   const parts: MessagePart[] = []
   for (const elements of bySet.values()) {
-    for (let from = 0; from < elements.length; from += MAX_ELEMENTS) {
-      const some = elements.slice(from, from + MAX_ELEMENTS)
+    const most = elements.some(({ action }) => action !== undefined) ? MAX_MAP_ELEMENTS : MAX_ELEMENTS
+    for (let from = 0; from < elements.length; from += most) {
+      const some = elements.slice(from, from + most)
       const [first] = some
       if (first === undefined) continue
       const encode = (batch: MessageBatch): void => encodeElements(batch, message, first.family, first.set, some)

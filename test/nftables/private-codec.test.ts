@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { type MessageBatch, requestOf } from '../../src/netlink/batch.ts'
 import type { ReceivedMessage } from '../../src/netlink/message.ts'
 import { decodeChain, decodeListedRule, encodeNewChain, encodeRule } from '../../src/nftables/chain-codec.ts'
-import { decodeElements, encodeElements, MAX_ELEMENTS } from '../../src/nftables/element-codec.ts'
+import { decodeElements, encodeElements, MAX_ELEMENTS, MAX_MAP_ELEMENTS } from '../../src/nftables/element-codec.ts'
 import { decodeSet, encodeNetworks, encodeNewSet, NetworksDecoder } from '../../src/nftables/set-codec.ts'
 import { decodeStatements } from '../../src/nftables/statement-decoder.ts'
 import { decodePrivateTable, encodeNewTable } from '../../src/nftables/table-codec.ts'
@@ -168,17 +168,18 @@ describe('a message about a private table', () => {
   it('with the most elements stays below the length of an attribute', () => {
     const long = `${'fedc:'.repeat(7)}fedc`
     const set: NftSet = { ...RANGES, family: 'IPv6', fields: [...SERVICE, 'saddr'] }
-    const elements = Array.from({ length: MAX_ELEMENTS }, (_, port): NftElement => {
-      return {
-        kind: 'element',
-        family: 'IPv6',
-        set: 'ranges',
-        value: `${long} . tcp . ${port} . ${long}`,
-        action: { kind: 'goto', chain: 'r'.repeat(31) },
-      }
-    })
-    const given = received((batch) => encodeElements(batch, 'NEWSETELEM', 'IPv6', 'ranges', elements))
-    assert.deepEqual(elementsOf(given, set), elements)
+    for (const [length, action] of [
+      [MAX_ELEMENTS, undefined],
+      [MAX_MAP_ELEMENTS, { kind: 'goto', chain: 'r'.repeat(255) }],
+    ] as const) {
+      const elements = Array.from({ length }, (_, port): NftElement => {
+        const value = `${long} . tcp . ${port} . ${long}`
+        const element = { kind: 'element', family: 'IPv6', set: 'ranges', value } as const
+        return action === undefined ? element : { ...element, action }
+      })
+      const given = received((batch) => encodeElements(batch, 'NEWSETELEM', 'IPv6', 'ranges', elements))
+      assert.deepEqual(elementsOf(given, set), elements)
+    }
   })
 
   it('has elements as they were written', () => {

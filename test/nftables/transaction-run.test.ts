@@ -126,6 +126,20 @@ describe('operations on private tables', () => {
     )
   })
 
+  it('of elements that lead to chains with long names have no message that is too long', async () => {
+    const kernel = new Kernel(() => 0)
+    const chain = 'c'.repeat(255)
+    const items = elements(1000).map((item, index): NftElement => {
+      const value = `fd00::${index.toString(16)} . tcp . 65535 . fd00::1`
+      return { ...item, family: 'IPv6', value, action: { kind: 'jump', chain } }
+    })
+    assert.deepEqual(codes(await kernel.run(all('add', items))), new Map())
+    assert.deepEqual(
+      kernel.done.map((messages) => messages.length),
+      [6],
+    )
+  })
+
   it('fail alone: one refused element among a thousand takes none with it', async () => {
     const kernel = new Kernel((message) => (message.type === NEWSETELEM && has(message, 777) ? EINVAL : 0))
     const outcomes = await kernel.run(all('add', elements(1000)))
