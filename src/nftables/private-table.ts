@@ -34,7 +34,8 @@ export class PrivateTables implements TableIo<NftItem, NftOperation> {
   readonly #netlink: NetlinkConnection
   readonly #families: readonly IpFamily[]
   readonly #owner: number
-  readonly #batch = new MessageBatch(64 << 10)
+  /** Undefined while a call of `apply` uses it. */
+  #batch: MessageBatch | undefined
 
   /** @param netlink of NETLINK_NETFILTER; owned tables live as long as it */
   constructor(netlink: NetlinkConnection, options: PrivateTableOptions) {
@@ -84,7 +85,16 @@ export class PrivateTables implements TableIo<NftItem, NftOperation> {
    * is refused because of what refers to the item, the table is written from the start.
    */
   async apply(ops: readonly NftOperation[], signal: AbortSignal): Promise<readonly (Error | undefined)[]> {
-    const run = { netlink: this.#netlink, batch: this.#batch, signal }
+    const batch = this.#batch ?? new MessageBatch(64 << 10)
+    this.#batch = undefined
+    try {
+      return await this.#apply(ops, { netlink: this.#netlink, batch, signal })
+    } finally {
+      this.#batch = batch
+    }
+  }
+
+  async #apply(ops: readonly NftOperation[], run: RunOptions): Promise<readonly (Error | undefined)[]> {
     const outcomes = await new TransactionRun(run, ops).outcomes()
     if (outcomes.every((outcome) => outcome === undefined)) return outcomes
     const repaired = [...outcomes]
@@ -92,7 +102,7 @@ export class PrivateTables implements TableIo<NftItem, NftOperation> {
       const isOfFamily = ops.map(({ item }) => item.family === family)
       const has = (code: string): boolean =>
         outcomes.some((error, index) => isOfFamily[index] && codeOf(error) === code)
-      if (has('EPERM')) await this.#blameOwner(family, ops, repaired, signal)
+      if (has('EPERM')) await this.#blameOwner(family, ops, repaired, run.signal)
       else if (await rebuildTable(run, family, this.#owner, ops, repaired)) await again(run, family, ops, repaired)
     }
     return repaired

@@ -6,6 +6,7 @@
  */
 import { encodeBatchBegin, encodeBatchEnd, NFNL_SUBSYS } from '../netlink/nfnetlink-codec.ts'
 import { CodedError } from '../values/errors.ts'
+import { newBudget } from '../values/event-loop.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { PrivateLists } from './private-lists.ts'
 import { PrivateTableReader } from './reader.ts'
@@ -37,11 +38,14 @@ export async function rebuildTable(
     ([index, { item }]) => outcomes[index] !== undefined && item.kind === 'element' && sets.has(keyOfSet(item)),
   )
   try {
+    const budget = newBudget()
     const items = new Map<string, NftItem>()
-    const reader = new PrivateTableReader(run.netlink, { signal: run.signal })
+    const reader = new PrivateTableReader(run.netlink, { signal: run.signal, budget })
     for await (const list of new PrivateLists(reader, family, owner).all())
-      for (const item of list)
+      for (const item of list) {
         if (item.kind !== 'element' || !sets.has(keyOfSet(item))) items.set(nftKey(item), writable(item))
+        if (budget.spentBySteps()) await budget.turn()
+      }
     for (const [, { item }] of refused) items.set(nftKey(item), item)
     const added = elements.filter(([, { kind }]) => kind !== 'delete')
     const isWhole = await isWritten(run, family, [...items.values(), ...added.map(([, { item }]) => item)])
@@ -79,17 +83,23 @@ function writable(item: NftItem): NftItem {
 }
 
 async function isWritten(
-  { netlink, batch }: RunOptions,
+  { netlink, batch, signal }: RunOptions,
   family: IpFamily,
   items: readonly NftItem[],
 ): Promise<boolean> {
   const added = items.filter((item) => !('isForeign' in item) || item.kind === 'table')
+  const budget = newBudget()
   try {
     encodeBatchBegin(batch, NFNL_SUBSYS.NFTABLES)
     encodeDeletePrivateTable(batch, family)
     const ids = new SetIds()
     for (const { parts } of groupsOf(added.map((item) => ({ kind: 'add', item }))))
-      for (const part of parts) part.encode(batch, ids)
+      for (const part of parts) {
+        part.encode(batch, ids)
+        if (!budget.spent()) continue
+        await budget.turn()
+        signal.throwIfAborted()
+      }
     encodeBatchEnd(batch, NFNL_SUBSYS.NFTABLES)
     const outcomes = await netlink.transact(batch, { isTransaction: true })
     return outcomes.every((outcome) => outcome === undefined)

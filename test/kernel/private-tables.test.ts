@@ -217,6 +217,47 @@ END
     assert.deepEqual(differences(content, await tables.list('all', signal)), [])
   })
 
+  it('takes operations while it runs others', async () => {
+    await apply(...all('add', privateTables('IPv4')))
+    const lists = [1, 2, 3].map((port) =>
+      Array.from({ length: 300 }, (_, index) => element('ports', `192.0.${index >> 8}.${index & 255} . udp . ${port}`)),
+    )
+    for (const outcomes of await Promise.all(lists.map((list) => tables.apply(all('add', list), signal))))
+      for (const error of outcomes) assert.ifError(error)
+    const live = await tables.list('all', signal)
+    assert.deepEqual(differences([...privateTables('IPv4'), ...lists.flat()], live), [])
+  })
+
+  it('gives way while it writes thousands of elements again', async () => {
+    const wanted = privateTables('IPv4')
+    const many = Array.from({ length: 30_000 }, (_, index) =>
+      element('ports', `10.2.${index >> 8}.${index & 255} . udp . 9`),
+    )
+    const chain = wanted.find((item) => item.kind === 'chain' && item.hook?.type === 'filter')
+    assert.ok(chain?.kind === 'chain')
+    const other = { ...chain, hook: { type: 'filter', hook: 'input', priority: 9 } } as const
+    await apply(...all('add', [...wanted.map((item) => (item === chain ? other : item)), ...many]))
+    const turns = countTurns()
+    const written: { messages: number; turns: number }[] = []
+    const [dump, transact] = [netlink.dump.bind(netlink), netlink.transact.bind(netlink)]
+    let read = 0
+    netlink.dump = async (...given) => {
+      const found = await dump(...given)
+      read = turns.count
+      return found
+    }
+    netlink.transact = (batch, options) => {
+      written.push({ messages: batch.count, turns: turns.count - read })
+      return transact(batch, options)
+    }
+    await apply({ kind: 'replace', item: chain })
+    turns.stop()
+    assert.deepEqual(differences([...wanted, ...many], await tables.list('all', signal)), [])
+    const [rebuilt, ...more] = written.filter(({ messages }) => messages > 30)
+    assert.deepEqual(more, [])
+    assert.ok(rebuilt !== undefined && rebuilt.turns >= 5, `${rebuilt?.turns} turns`)
+  })
+
   it('fails at once where thousands are added to a set that is not there', async () => {
     await apply(...all('add', privateTables('IPv4')))
     const before = netlink.counters.messagesSent
@@ -358,7 +399,7 @@ END`)
 })
 
 /** How many turns the event loop makes. */
-function countTurns(): { stop(): number } {
+function countTurns(): { readonly count: number; stop(): number } {
   let turns = 0
   let isRunning = true
   const turn = (): void => {
@@ -367,6 +408,9 @@ function countTurns(): { stop(): number } {
   }
   setImmediate(turn)
   return {
+    get count() {
+      return turns
+    },
     stop() {
       isRunning = false
       return turns
