@@ -97,6 +97,20 @@ interface RepairRecord {
 export class Repairs {
   /** In the order of their last repair, so that the oldest are forgotten first. */
   readonly #records = new Map<string, RepairRecord>()
+  /** Keys that were repaired outside a pass, and not yet counted. */
+  readonly #noted = new Set<string>()
+
+  /** A key was repaired outside a pass. */
+  note(key: string): void {
+    this.#noted.add(key)
+  }
+
+  /** The number of its recent repairs, if the key was repaired outside a pass and may be counted. */
+  takeNoted(key: string, nowMs: number): number | undefined {
+    if (!this.#noted.has(key)) return undefined
+    const admitted = this.admit(key, nowMs)
+    return 'times' in admitted ? admitted.times : undefined
+  }
 
   /**
    * Asks for a repair of a key. Returns the number of its recent repairs including this one, or how
@@ -105,6 +119,7 @@ export class Repairs {
    */
   admit(key: string, nowMs: number): { readonly times: number } | { readonly waitMs: number } {
     this.#forgetOld(nowMs)
+    this.#noted.delete(key)
     const { count, lastMs, waited } = this.#records.get(key) ?? { count: 0, lastMs: nowMs, waited: false }
     if (count >= CONTESTED_REPAIRS && !waited) {
       this.#records.set(key, { count, lastMs, waited: true })

@@ -11,7 +11,7 @@ import { CONTESTED_REPAIRS } from './key-history.ts'
 import type { Pass } from './pass.ts'
 import { type PlanRow, rowsOf } from './plan.ts'
 import type { TableSync } from './table-sync.ts'
-import type { Direction, Step, TableCounts, TableName } from './table.ts'
+import type { Direction, Repair, Step, TableCounts, TableName } from './table.ts'
 
 /**
  * Failed keys are retried after all others, this many at a time. After that many repeated failures
@@ -164,16 +164,14 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
     if (sync.mustWait(key)) return 0
     const step = sync.plan(key, pass.options.mayRemove, pass.options.idle?.get(key))
     if (step === undefined) {
-      sync.leave(key)
+      const times = sync.leave(key, pass.nowMs)
+      const ops = times === undefined ? [] : kind.diff(key, sync.desired(key), undefined)
+      if (times !== undefined) count({ key, times, commands: ops.map((op) => kind.text(op)) }, pass)
       return 0
     }
     const admission = sync.admit(step, pass.nowMs)
     if (!admission.now) return 0
-    if (admission.repair !== undefined) {
-      counts.repaired++
-      if (admission.repair.times >= CONTESTED_REPAIRS) counts.contested++
-      pass.repairs.push({ ...admission.repair, table: kind.name })
-    }
+    count(admission.repair, pass)
     if (atOnce || !step.ops.some(isRemoval)) additions.push(step)
     else {
       const { desired } = step
@@ -182,6 +180,13 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
       removals.set(key, { key, ops: step.ops.filter(isRemoval), desired })
     }
     return step.ops.length
+  }
+
+  function count(repair: Repair | undefined, pass: Pass): void {
+    if (repair === undefined) return
+    counts.repaired++
+    if (repair.times >= CONTESTED_REPAIRS) counts.contested++
+    pass.repairs.push({ ...repair, table: kind.name })
   }
 
   return {

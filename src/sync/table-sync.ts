@@ -81,8 +81,8 @@ export class TableSync<Item, Op> {
     return this.#desired.keys()
   }
 
-  /** Another program may have changed these keys: they are read again, and a difference counts as a repair. */
-  doubt(keys: Iterable<string> | 'all'): void {
+  /** Keys that another program may have changed, or (`isRepaired`) that were set right since: a difference is a repair. */
+  doubt(keys: Iterable<string> | 'all', isRepaired = false): void {
     if (keys === 'all') {
       for (const key of this.#live.keys()) this.#suspected.add(key)
       this.#allUnread = true
@@ -90,6 +90,7 @@ export class TableSync<Item, Op> {
     }
     for (const key of keys) {
       this.#suspected.add(key)
+      if (isRepaired) this.#repairs.note(key)
       this.#pending.doubt(key)
     }
   }
@@ -203,11 +204,12 @@ export class TableSync<Item, Op> {
     return { now: true, repair: { key, commands: ops.map((op) => this.kind.text(op)), times: admitted.times } }
   }
 
-  /** The key needs nothing: if it was suspected, no other program had changed it. */
-  leave(key: string): void {
+  /** The key needs nothing. Returns the number of its repairs if it was set right outside a pass. */
+  leave(key: string, nowMs: number): number | undefined {
     this.#suspected.delete(key)
     this.#failed.delete(key)
     this.#options.onExamined?.(key)
+    return this.#repairs.takeNoted(key, nowMs)
   }
 
   /**

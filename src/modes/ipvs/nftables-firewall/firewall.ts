@@ -3,7 +3,7 @@
  * Sets say which traffic, a few chains that are always there what happens to it. One pass writes
  * all of it, before the virtual servers.
  */
-import { type NftItem, type NftOperation, nftKey } from '../../../nftables/types.ts'
+import { NFT_FAMILY, type NftItem, type NftOperation, nftKey } from '../../../nftables/types.ts'
 import type { Wanted } from '../../../explain/wanted.ts'
 import type { CountedConnection } from '../../../metrics/sources.ts'
 import type { AddressFrontend, FrontendKey } from '../../../service/frontends.ts'
@@ -234,18 +234,26 @@ export class NftablesFirewall implements Firewall {
     this.#options.kernel.close()
   }
 
-  /** In one transaction, which nobody can interrupt. What is refused of it is left to a pass. */
-  async #rebuild(family: IpFamily): Promise<void> {
+  /**
+   * In one transaction, which nobody can interrupt, unless a pass has written the table since. What
+   * is refused of it is left to a pass.
+   */
+  async #rebuild(family: IpFamily): Promise<boolean> {
     const ops: NftOperation[] = []
     for (const key of this.#sync.desiredKeys()) {
       const item = this.#sync.desired(key)
       if (item?.family === family) ops.push({ kind: 'add', item })
-      if (ops.length > AT_ONCE) return
+      if (ops.length > AT_ONCE) return false
     }
+    const { table } = this.#options.kernel
+    const { signal } = this.#abort
     try {
-      await this.#options.kernel.table.apply(ops, this.#abort.signal)
+      if ((await table.list([NFT_FAMILY[family]], signal)).size > 0) return false
+      await table.apply(ops, signal)
+      return true
     } catch {
       // Closed.
+      return false
     }
   }
 

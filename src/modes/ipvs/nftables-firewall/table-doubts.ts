@@ -1,7 +1,7 @@
 /**
- * When the private tables are read again after announcements. A lost table is repaired at once,
- * however often it is lost, but the repairs take half of the time at most. The first losses count
- * as repairs, so that a rival is reported.
+ * When the private tables are read again after announcements. A lost table is rebuilt at once,
+ * however often it is lost, but that takes half of the time at most. The first losses count as
+ * repairs, so that a rival is reported.
  */
 import type { TableSync } from '../../../sync/table-sync.ts'
 import type { Clock } from '../../../values/clock.ts'
@@ -10,9 +10,8 @@ import type { IpFamily } from '../../../values/protocol.ts'
 /** Shortest time from the end of a repair to the next reading. */
 const PAUSE_MS = 5
 /**
- * So many losses count as repairs and are left to a pass. A program that goes on removes the table
- * faster than a pass may write it, so from then on it is rebuilt at once. They count again when
- * there was none for QUIET_MS: before, a further one would have to wait (`Repairs`).
+ * So many losses count as repairs. They count again when there was none for QUIET_MS: before, a
+ * pass would have to wait with a further one (`Repairs`).
  */
 const COUNTED = 3
 /** A little longer than repairs are remembered. */
@@ -23,8 +22,11 @@ export interface TableDoubtsOptions {
   /** The keys of what is always in the table of a family. */
   readonly keysOf: (family: IpFamily) => readonly string[]
   readonly now: Clock
-  /** Writes all that is wanted in the table of a family at once, if that is not too much. Never rejects. */
-  readonly rebuild: (family: IpFamily) => Promise<void>
+  /**
+   * Writes all that is wanted in the table of a family at once, if there is none and that is not too
+   * much. Returns whether it did. Never rejects.
+   */
+  readonly rebuild: (family: IpFamily) => Promise<boolean>
   /** A pass should read the tables. */
   readonly onDoubt: () => void
 }
@@ -88,9 +90,10 @@ export class TableDoubts {
     const nowMs = now()
     this.#doubtedMs = nowMs
     if (this.#isChanged) sync.doubt('all')
-    for (const family of this.#lost)
-      if (this.#isCounted(family, nowMs)) sync.doubt(keysOf(family))
-      else await rebuild(family)
+    for (const family of this.#lost) {
+      const isRebuilt = await rebuild(family)
+      if (this.#isCounted(family, nowMs)) sync.doubt(keysOf(family), isRebuilt)
+    }
     // What failed because the table was gone need not wait.
     if (this.#lost.size > 0) sync.takeRetries(Number.POSITIVE_INFINITY, Number.POSITIVE_INFINITY)
     sync.forget()
