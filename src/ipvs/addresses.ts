@@ -200,6 +200,11 @@ export class WantedAddresses {
     return this.#counts.keys()
   }
 
+  /** Whether any frontend wants it. */
+  has(address: string): boolean {
+    return this.#counts.has(address)
+  }
+
   /**
    * Sets whether this frontend wants its address bound. Returns the address when it becomes wanted,
    * or is wanted by no frontend any more.

@@ -114,8 +114,10 @@ export class IpvsDataplane implements Dataplane {
       this.#want(key, frontend, scheduler)
     }
     this.staleFlows.suspect(key, frontend?.servicePort)
-    if (frontend?.bind === true) this.#toBind.add(key)
-    else {
+    if (frontend?.bind === true) {
+      this.#toBind.add(key)
+      this.virtualAddresses.expect(key)
+    } else {
       this.#toBind.delete(key)
       this.virtualAddresses.set(key, false)
     }
@@ -200,6 +202,7 @@ export class IpvsDataplane implements Dataplane {
     const live = this.virtualServers.live(key)
     // The address brings the traffic, so it is added after the virtual server.
     if (live !== undefined && this.#toBind.delete(key)) this.virtualAddresses.set(key, true)
+    else this.virtualAddresses.expectNothing(key)
     // A virtual server of an earlier process that was just removed has flows too.
     if (live === undefined && this.virtualServers.desired(key) === undefined) this.staleFlows.suspect(key, undefined)
   }

@@ -21,6 +21,8 @@ export class VirtualAddresses {
   readonly addresses: TableSync<BoundAddress, AddressOperation>
   readonly routes: TableSync<LocalRoute, RouteOperation>
   readonly #wanted = new WantedAddresses()
+  /** Of frontends whose virtual server was not looked at yet: they are not removed before. */
+  readonly #expected = new WantedAddresses()
   #kind: VirtualAddressKind = 'addresses'
   #sources: NodeIps = {}
   #paths: Readonly<Record<IpFamily, readonly RoutePath[] | undefined>>
@@ -29,11 +31,11 @@ export class VirtualAddresses {
     this.#paths = pathsFrom({})
     this.addresses = new TableSync(tables.addresses, {
       onExamined: (address) => this.#examined('addresses', address),
-      mayRemove: (address) => this.#hasReplacement('addresses', address),
+      mayRemove: (address) => this.#mayRemove('addresses', address),
     })
     this.routes = new TableSync(tables.routes, {
       onExamined: (address) => this.#examined('routes', address),
-      mayRemove: (address) => this.#hasReplacement('routes', address),
+      mayRemove: (address) => this.#mayRemove('routes', address),
     })
   }
 
@@ -46,8 +48,25 @@ export class VirtualAddresses {
     return this.#kind
   }
 
+  /**
+   * This frontend will want the node to answer for its address once its virtual server is there.
+   * Until `set` or `expectNothing` an address that is there stays: after a restart the virtual
+   * servers may be read later than the addresses.
+   */
+  expect(key: FrontendKey): void {
+    this.#expected.set(key, true)
+  }
+
+  expectNothing(key: FrontendKey): void {
+    const change = this.#expected.set(key, false)
+    if (change === undefined) return
+    for (const table of [this.addresses, this.routes])
+      if (table.live(change.address) !== undefined) table.touch(change.address)
+  }
+
   /** Sets whether this frontend wants the node to answer for its address. */
   set(key: FrontendKey, wanted: boolean): void {
+    this.expectNothing(key)
     const change = this.#wanted.set(key, wanted)
     if (change === undefined) return
     if (change.wanted) this.#want(change.address)
@@ -94,7 +113,8 @@ export class VirtualAddresses {
     else this.routes.want(address, item)
   }
 
-  #hasReplacement(table: VirtualAddressKind, address: string): boolean {
+  #mayRemove(table: VirtualAddressKind, address: string): boolean {
+    if (this.#expected.has(address)) return false
     const other = table === 'addresses' ? this.routes : this.addresses
     return other.desired(address) === undefined || other.live(address) !== undefined
   }

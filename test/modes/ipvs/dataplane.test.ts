@@ -107,6 +107,46 @@ describe('IpvsDataplane', () => {
     assert.deepEqual(weights(memory), ['2.2.2.2 1'])
   })
 
+  it('removes no address of a virtual server that it has not looked at after a restart', async () => {
+    const first = await running()
+    const served = frontendOf({ bind: true }, ['1.1.1.1'])
+    first.dataplane.frontend(KEY, served)
+    await first.pass()
+    const { memory } = first
+    assert.ok(memory.addresses.kernel.has('10.96.0.1'))
+    memory.virtualServers.failRead = true
+    const again = memory.dataplane()
+    again.frontend(KEY, served)
+    memory.journal.length = 0
+    for (let passes = 0; passes < 2; passes++) await again.pass({ signal, mayRemove: true })
+    memory.virtualServers.failRead = false
+    memory.nowMs += 60_000
+    await again.pass({ signal, mayRemove: true })
+    assert.deepEqual(
+      memory.journal.filter((command) => command.startsWith('ip address')),
+      [],
+    )
+    // A Service that is gone by then takes its address with it, once the virtual server is gone.
+    again.frontend(KEY, undefined)
+    await again.pass({ signal, mayRemove: true })
+    assert.deepEqual([memory.addresses.kernel.size, memory.virtualServers.kernel.size], [0, 0])
+  })
+
+  it('removes an address that was expected and is not wanted any more', async () => {
+    const first = await running()
+    first.dataplane.frontend(KEY, frontendOf({ bind: true }, ['1.1.1.1']))
+    await first.pass()
+    const { memory } = first
+    memory.virtualServers.failRead = true
+    const again = memory.dataplane()
+    again.frontend(KEY, frontendOf({ bind: true }, ['1.1.1.1']))
+    await again.pass({ signal, mayRemove: true })
+    assert.equal(memory.addresses.kernel.size, 1)
+    again.frontend(KEY, undefined)
+    await again.pass({ signal, mayRemove: true })
+    assert.equal(memory.addresses.kernel.size, 0)
+  })
+
   it('continues a drain of an earlier process, also when it read the table before the first frontend', async () => {
     const { memory, dataplane, pass } = await running()
     dataplane.frontend(KEY, frontend('1.1.1.1', '2.2.2.2'))
