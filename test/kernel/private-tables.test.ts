@@ -127,7 +127,10 @@ describe('a private table', needs('nft'), () => {
         assert.deepEqual(differences(wanted, live), [])
         // nft writes `tcp dport` for `th dport` where a rule has named the protocol before.
         const text = normal(tableText(live.values(), family))
-        if (!/l4proto (?:tcp|udp|sctp)/.test(text)) assert.equal(text, normal(nftText(family)))
+        // nft prints some networks that touch as one range.
+        const printed = normal(nftText(family))
+        const isRange = /saddr \{[^}]*-[^}]*\}/.test(printed)
+        if (!isRange && !/l4proto (?:tcp|udp|sctp)/.test(text)) assert.equal(text, printed)
         await apply(...all('delete', wanted))
         assert.equal((await tables.list('all', signal)).size, 0)
       }),
