@@ -6,11 +6,20 @@
  */
 import { realServerKey, type VirtualServerFields, virtualServerKey } from '../ipvs/types.ts'
 import { FLAG_PERSISTENT } from '../ipvs/types.ts'
-import { passTable } from './chains.ts'
+import { NAT_PRIORITY, passFilters, passNat, type Priorities } from './hook-chains.ts'
 import { schedule } from './schedulers.ts'
+import type { TableResult } from './chains.ts'
 import type { KernelPicture } from './picture.ts'
 import { type Ended, type PacketState, plainStep, type Prediction, times, withStep } from './state.ts'
 import type { End, Hook, RouteDecision, SeenSource } from './types.ts'
+
+/** Chains that see a packet before it is translated. */
+const BEFORE_NAT = {
+  PREROUTING: { to: NAT_PRIORITY.PREROUTING },
+  INPUT: { to: NAT_PRIORITY.INPUT },
+  OUTPUT: { to: NAT_PRIORITY.OUTPUT },
+  POSTROUTING: { to: NAT_PRIORITY.POSTROUTING },
+} as const satisfies Partial<Record<Hook, Priorities>>
 
 export class HookWalk {
   readonly ended: Ended[] = []
@@ -25,7 +34,7 @@ export class HookWalk {
    * the route that it had
    */
   arrive(state: PacketState, isLoop = false): void {
-    for (const one of this.#tables('PREROUTING', ['raw', 'mangle'], state))
+    for (const one of this.#filters('PREROUTING', BEFORE_NAT.PREROUTING, state))
       for (const two of this.#nat('PREROUTING', 'destination', one)) this.#routeArrived(two, isLoop)
   }
 
@@ -42,7 +51,7 @@ export class HookWalk {
   }
 
   #input(state: PacketState): void {
-    for (const one of this.#tables('INPUT', ['mangle', 'filter', 'security'], state))
+    for (const one of this.#filters('INPUT', BEFORE_NAT.INPUT, state))
       if (!this.#balance('INPUT', one)) this.#deliver(one)
   }
 
@@ -54,13 +63,13 @@ export class HookWalk {
     if (!this.#prediction.picture.forwards[state.family])
       return this.#end(state, { kind: 'unroutable', error: 'this node does not forward packets' })
     const out = { ...state, outInterface: decision.interface }
-    for (const one of this.#tables('FORWARD', ['mangle', 'filter', 'security'], out)) this.#leave(one, decision)
+    for (const one of this.#filters('FORWARD', {}, out)) this.#leave(one, decision)
   }
 
   /** A packet that this node itself sends, or IPVS. */
   send(state: PacketState, decision: RouteDecision): void {
     const out = { ...state, outInterface: decision.kind === 'out' ? decision.interface : 'lo' }
-    for (const one of this.#tables('OUTPUT', ['raw', 'mangle'], out)) {
+    for (const one of this.#filters('OUTPUT', BEFORE_NAT.OUTPUT, out)) {
       const marked = one.mark === out.mark ? { state: one, decision } : this.#routeAgain(one)
       if (marked === undefined) continue
       for (const two of this.#nat('OUTPUT', 'destination', marked.state)) {
@@ -90,11 +99,11 @@ export class HookWalk {
   }
 
   #filterOutput(state: PacketState, decision: RouteDecision): void {
-    for (const one of this.#tables('OUTPUT', ['filter', 'security'], state)) this.#leave(one, decision)
+    for (const one of this.#filters('OUTPUT', { from: NAT_PRIORITY.OUTPUT }, state)) this.#leave(one, decision)
   }
 
   #leave(state: PacketState, decision: RouteDecision): void {
-    for (const one of this.#tables('POSTROUTING', ['mangle'], state))
+    for (const one of this.#filters('POSTROUTING', BEFORE_NAT.POSTROUTING, state))
       for (const two of this.#nat('POSTROUTING', 'source', one)) {
         if (decision.kind !== 'local') this.#end(two, endOf(two, decision))
         else this.arrive({ ...two, inInterface: 'lo', outInterface: '', isBridged: false }, true)
@@ -173,20 +182,17 @@ export class HookWalk {
   /** The rules of nat, which a connection passes once before the routing and once after it. */
   #nat(hook: Hook, part: 'destination' | 'source', state: PacketState): readonly PacketState[] {
     if (!state.isTracked || state.natDone[part] || state.connection !== 'NEW') return [state]
-    const passed = this.#tables(hook, ['nat'], state)
-    return passed.map((one) => ({ ...one, natDone: { ...one.natDone, [part]: true } }))
+    return this.#follow(passNat(this.#prediction, hook, part, state))
   }
 
-  /** The ways on which the packet passes these tables. */
-  #tables(hook: Hook, tables: readonly string[], state: PacketState): readonly PacketState[] {
-    let live: readonly PacketState[] = [state]
-    for (const table of tables)
-      live = live.flatMap((one) => {
-        const { passed, ended } = passTable(this.#prediction, table, hook, one)
-        this.ended.push(...ended)
-        return passed
-      })
-    return live
+  /** The ways on which the packet passes the chains of these priorities. */
+  #filters(hook: Hook, priorities: Priorities, state: PacketState): readonly PacketState[] {
+    return this.#follow(passFilters(this.#prediction, hook, priorities, state))
+  }
+
+  #follow({ passed, ended }: TableResult): readonly PacketState[] {
+    this.ended.push(...ended)
+    return passed
   }
 
   #end(state: PacketState, end: End): void {

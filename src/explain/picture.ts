@@ -7,12 +7,15 @@
 import type { WholeTables } from '../iptables/whole-tables.ts'
 import type { RealServer, VirtualServerFields, VirtualServerKey } from '../ipvs/types.ts'
 import type { IpFamily } from '../values/protocol.ts'
+import type { PrivateRules } from './private-rules.ts'
 import type { PacketSet } from './sets.ts'
 import type { RouteDecision } from './types.ts'
 
 export interface KernelPicture {
   /** Rules of the back end of iptables that the node uses; absent for a family whose rules cannot be read. */
   readonly rules: { readonly [family in IpFamily]?: WholeTables }
+  /** The private tables of the nftables firewall; absent for a family that has none. */
+  readonly privateTables: { readonly [family in IpFamily]?: PrivateRules }
   /** Sets by name. A set that rules name and that is not here cannot be judged. */
   readonly sets: ReadonlyMap<string, PacketSet>
   /** Without their real servers. */

@@ -154,8 +154,9 @@ export class Prediction {
   }
 
   /** Whether a packet may be compared with another rule; it passes all that follow when not. */
-  mayJudge(): boolean {
-    if (this.#work++ < MAX_WORK) return true
+  mayJudge(work = 1): boolean {
+    this.#work += work
+    if (this.#work <= MAX_WORK) return true
     this.limit(LONGER)
     return false
   }

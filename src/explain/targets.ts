@@ -43,12 +43,10 @@ export function applyTarget(
       return setMark(target, state)
     case 'CONNMARK':
       return setConnectionMark(target, state)
-    case 'MASQUERADE': {
-      const address = addressOfInterface(state, prediction)
-      return translateSource(state, address)
-    }
+    case 'MASQUERADE':
+      return { kind: 'done', ...masqueraded(state, prediction) }
     case 'SNAT':
-      return translateSource(state, endpointOf(valueOf(target, '--to-source') ?? '', 0)?.address)
+      return { kind: 'done', ...translateSource(state, endpointOf(valueOf(target, '--to-source') ?? '', 0)?.address) }
     case 'DNAT':
       return translateDestination(target, state)
     case 'NOTRACK':
@@ -115,9 +113,23 @@ function optionsText({ name, options }: RuleTarget): string {
   return `the target ${[name, ...options.map((option) => option.name)].join(' ')}`
 }
 
-function translateSource(state: PacketState, address: string | undefined): TargetResult {
-  const effect = { kind: 'masquerade', address } as const
-  return { kind: 'done', state: { ...state, source: address ?? state.source, masquerade: { address } }, effect }
+/** A packet whose translation is decided: no further chain of nat sees it at this hook. */
+interface Translated {
+  readonly state: PacketState
+  readonly effect: StepEffect
+}
+
+/** The packet with the address of the interface through which it leaves. */
+export function masqueraded(state: PacketState, prediction: Prediction): Translated {
+  return translateSource(state, addressOfInterface(state, prediction))
+}
+
+function translateSource(state: PacketState, address: string | undefined): Translated {
+  const natDone = { ...state.natDone, source: true }
+  return {
+    state: { ...state, source: address ?? state.source, masquerade: { address }, natDone },
+    effect: { kind: 'masquerade', address },
+  }
 }
 
 /**
@@ -141,7 +153,13 @@ function translateDestination(target: RuleTarget, state: PacketState): TargetRes
   const { address, port } = to
   return {
     kind: 'done',
-    state: { ...state, destination: address, port, translated: 'dnat' },
+    state: {
+      ...state,
+      destination: address,
+      port,
+      translated: 'dnat',
+      natDone: { ...state.natDone, destination: true },
+    },
     effect: { kind: 'translate', address, port },
   }
 }

@@ -44,6 +44,8 @@ export type StepEffect =
   | { readonly kind: 'translate'; readonly address: string; readonly port: number }
   /** Its source becomes an address of this node. `address`: undefined when the kernel's choice cannot be known. */
   | { readonly kind: 'masquerade'; readonly address: string | undefined }
+  /** It keeps its destination: no later rule of nat translates that. */
+  | { readonly kind: 'keep-destination' }
   /** Rules no longer know its connection (NOTRACK), so that no rule of nat sees it. */
   | { readonly kind: 'untrack' }
   /** IPVS chose this real server. */
@@ -66,15 +68,15 @@ export type StepEffect =
 
 export interface PathStep {
   readonly hook: Hook
-  /** A table of iptables (`nat`), `ipvs`, or `routing`. */
+  /** A table of iptables (`nat`), the private table of nf_tables (`ip kube-ipvs`), `ipvs`, or `routing`. */
   readonly table: string
   /** '' for steps of ipvs and routing. */
   readonly chain: string
-  /** The rule, `-A CHAIN …`; '' where no rule decided. */
+  /** The rule, `-A CHAIN …` or as `nft list table` prints it; '' where no rule decided. */
   readonly rule: string
   /**
    * The sets that the rule looked up, with the entry that it found; undefined for one that a
-   * negated match did not find.
+   * negated match did not find, and for the source ranges that the packet is not in.
    */
   readonly sets: readonly { readonly name: string; readonly entry: string | undefined }[]
   /** The chance with which a rule with `-m statistic` was taken; absent for all others. */

@@ -39,6 +39,7 @@ export function worldOf({ rules = '', sets = '', servers = '', addresses = '', m
   const virtualIps = new Set(Array.from(addresses.matchAll(/^([\d.]+)\/\d+$/gm), ([, address = '']) => address))
   const picture: KernelPicture = {
     rules: { IPv4: wholeTables(rules), IPv6: new Map() },
+    privateTables: {},
     sets: parseSets(sets),
     virtualServers,
     fwmarks: new Set(),

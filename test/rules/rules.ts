@@ -196,6 +196,8 @@ export const TOOLS: readonly string[] = [
   'src/modes/look/kernel-state.ts',
   'src/modes/look/live-tables.ts',
   'src/modes/look/packet-reader.ts',
+  'src/modes/look/packet-rules.ts',
+  'src/modes/look/private-items.ts',
   'src/modes/look/service-tables.ts',
   'src/traffic',
 ]

@@ -5,7 +5,6 @@
  */
 import assert from 'node:assert/strict'
 import type { Outcome as PathOutcome, Packet, PacketPath, PathStep } from '../../src/explain/types.ts'
-import { firewallOfRun } from '../../dev/testing/firewalls.ts'
 import { openLook } from '../../src/modes/look/look.ts'
 import { PacketReader } from '../../src/modes/look/packet-reader.ts'
 import { familyOf } from '../../src/values/address.ts'
@@ -62,8 +61,6 @@ export class Predictions implements Comparison {
    * predicted; or when nothing was.
    */
   async check(): Promise<void> {
-    // `explain` predicts from rules of iptables; it does not read private tables of nf_tables yet.
-    if (firewallOfRun() !== undefined) return console.log(`${this.#requests.size} requests were not compared`)
     const look = openLook()
     const signal = AbortSignal.timeout(READ_MS)
     const wrong: string[] = []

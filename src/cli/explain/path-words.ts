@@ -7,8 +7,11 @@ export function stepWords(step: PathStep): string {
   return `${placeOf(step)}: ${reasonOf(step)}${effectOf(step)}`
 }
 
-/** The chain that marks packets of both modes. */
-const MARK_CHAIN = 'KUBE-MARK-MASQ'
+/** Whether a mark means that the packet is masqueraded: in the chain of both modes, and wherever the private table sets one. */
+const isToMasquerade = ({ chain, table }: PathStep): boolean => chain === 'KUBE-MARK-MASQ' || isPrivate(table)
+
+/** `ip kube-ipvs`; names of tables of iptables are one word. */
+const isPrivate = (table: string): boolean => table.includes(' ')
 
 function placeOf({ hook, table, chain }: PathStep): string {
   if (table === 'ipvs') return `${hook}, IPVS`
@@ -32,8 +35,9 @@ function effectOf(step: PathStep): string {
       return `the packet goes to the chain ${effect.chain}`
     case 'mark':
       if (effect.mark === 0) return 'the mark is removed'
-      return `the packet gets the mark 0x${(effect.mark >>> 0).toString(16)}${step.chain === MARK_CHAIN ? ', to be masqueraded' : ''}`
+      return `the packet gets the mark 0x${(effect.mark >>> 0).toString(16)}${isToMasquerade(step) ? ', to be masqueraded' : ''}`
     case 'accept':
+      if (isPrivate(step.table)) return 'the chain is done with the packet here'
       // Other tables still see it.
       return step.table === 'nat' ? 'the table nat is done with the packet here' : 'the packet is accepted'
     case 'return':
@@ -50,6 +54,8 @@ function effectOf(step: PathStep): string {
       return effect.address === undefined
         ? 'it is masqueraded: its source becomes an address of this node'
         : `it is masqueraded: its source becomes ${effect.address}`
+    case 'keep-destination':
+      return 'its destination stays as it is, and no other rule of nat changes it'
     case 'untrack':
       return 'its connection is not tracked, so no rule of nat sees it'
     case 'balance':

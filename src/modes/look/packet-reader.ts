@@ -5,7 +5,6 @@
  */
 import { readFileSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import { askNetfilter } from '../../../native/open.ts'
 import type {
   Answers,
   KernelPicture,
@@ -18,18 +17,15 @@ import { predictPath } from '../../explain/predict.ts'
 import { PacketSet } from '../../explain/sets.ts'
 import type { Packet, PacketPath, RouteDecision } from '../../explain/types.ts'
 import { CATALOGUE } from '../../ipset/catalogue.ts'
-import { isBesideIptables, listNftBaseChains } from '../../nftables/chains.ts'
-import type { WholeTables } from '../../iptables/whole-tables.ts'
 import { type RealServer, type VirtualServerFields, type VirtualServerKey, virtualServerKey } from '../../ipvs/types.ts'
 import { KernelError } from '../../netlink/errors.ts'
 import { RTN_LOCAL, RTN_UNICAST } from '../../netlink/route-codec.ts'
 import type { RtnetlinkConnection } from '../../netlink/rtnetlink.ts'
 import { CodedError, errorText } from '../../values/errors.ts'
 import { isLinkLocal, isLoopback } from '../../values/address.ts'
-import type { IpFamily } from '../../values/protocol.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
-import { allRulesOf } from '../nft-access.ts'
 import type { Look } from './look.ts'
+import { readRules } from './packet-rules.ts'
 
 /** More rounds of questions than any path needs: each follows what the round before has found. */
 const MAX_ROUNDS = 32
@@ -44,9 +40,9 @@ export class PacketReader {
   /** Reads the picture. Rejects when the kernel cannot be read (EPERM). */
   static async open(look: Look, signal: AbortSignal): Promise<PacketReader> {
     const links = await look.rtnetlink.listLinks({ signal })
-    const { rules, limits } = await readRules(look, signal)
+    const { limits, ...rules } = await readRules(look, signal)
     const picture: KernelPicture = {
-      rules,
+      ...rules,
       limits: [...limits, ...(await policyRouting(look.rtnetlink, signal))],
       ...(await readVirtualServers(look, signal)),
       ...(await readLinks(look, links, signal)),
@@ -142,41 +138,6 @@ function refused(error: string): RouteAnswer {
   return { decision: { kind: 'none', error }, source: undefined }
 }
 
-async function readRules(look: Look, signal: AbortSignal): Promise<Pick<KernelPicture, 'rules' | 'limits'>> {
-  const rules: { [family in IpFamily]?: WholeTables } = {}
-  const limits: string[] = []
-  try {
-    const iptables = await look.iptables(signal)
-    for (const family of look.families) {
-      const { [family]: reason } = iptables.choice.unusable
-      if (reason === undefined) rules[family] = (await allRulesOf(iptables, family, signal)).tables
-      else limits.push(`the rules of ${family} cannot be read: ${reason}`)
-    }
-    limits.push(...(await rulesOfOtherBackEnd(look, signal)))
-  } catch (error) {
-    if (!(error instanceof CodedError)) throw error
-    limits.push(`the rules of iptables cannot be read: ${error.message}`)
-  }
-  return { rules, limits: [...limits, ...(await otherRules(signal))] }
-}
-
-/** Packets pass the rules of both back ends of iptables. */
-async function rulesOfOtherBackEnd(look: Look, signal: AbortSignal): Promise<readonly string[]> {
-  const other = await look.otherIptables(signal)
-  if (other === undefined) return []
-  const { mode, programs } = other.choice
-  try {
-    let rules = 0
-    for (const family of look.families)
-      if (programs[family] !== undefined)
-        for (const chains of (await allRulesOf(other, family, signal)).tables.values())
-          for (const chain of chains.values()) rules += chain.rules.length
-    return rules === 0 ? [] : [`${rules} rules of iptables-${mode} also see packets, and are not judged`]
-  } catch (error) {
-    return [`the rules of iptables-${mode}, which also see packets, cannot be read: ${errorText(error)}`]
-  }
-}
-
 /** Rules that are named one by one. */
 const MAX_RULES = 5
 
@@ -201,23 +162,6 @@ async function policyRouting(rtnetlink: RtnetlinkConnection, signal: AbortSignal
     ]
   } catch (error) {
     return [`the rules of policy routing cannot be read: ${errorText(error)}`]
-  }
-}
-
-/** Chains that are named one by one. */
-const MAX_NAMED = 5
-
-/** Rules that were made without iptables, and that may drop what its rules accept. */
-async function otherRules(signal: AbortSignal): Promise<readonly string[]> {
-  try {
-    const listed = await askNetfilter([], (netlink) => listNftBaseChains(netlink, { signal }))
-    const chains = listed.filter(isBesideIptables)
-    if (chains.length === 0) return []
-    const names = chains.slice(0, MAX_NAMED).map(({ family, table, chain }) => `${family} ${table} ${chain}`)
-    const more = chains.length > MAX_NAMED ? ` and ${chains.length - MAX_NAMED} more` : ''
-    return [`chains of nftables also see packets, and are not judged: ${names.join(', ')}${more}`]
-  } catch (error) {
-    return [`the chains of nftables cannot be listed: ${errorText(error)}`]
   }
 }
 

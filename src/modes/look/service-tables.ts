@@ -2,7 +2,6 @@
  * The tables in which Services have items, one record for each: how it is read from the kernel, and
  * what `explain` says of its items. A table of a mechanism that the kernel does not have is empty.
  */
-import { askNetfilter } from '../../../native/open.ts'
 import { absenceMeans } from '../../explain/role-words.ts'
 import type { ItemsOfServices, ServiceTable, Wanted } from '../../explain/wanted.ts'
 import { definitionOf } from '../../ipset/catalogue.ts'
@@ -20,21 +19,13 @@ import { VIRTUAL_SERVERS } from '../../ipvs/diff.ts'
 import { ROUTES } from '../../ipvs/route-diff.ts'
 import type { VirtualServer, VirtualServerKey } from '../../ipvs/types.ts'
 import { NFT_TABLE } from '../../nftables/kind.ts'
-import { PrivateTables } from '../../nftables/private-table.ts'
-import {
-  NFT_FAMILY,
-  type NftElement,
-  type NftItem,
-  nftKey,
-  type NftOperation,
-  PRIVATE_TABLE,
-} from '../../nftables/types.ts'
+import { NFT_FAMILY, type NftElement, nftKey, type NftOperation, PRIVATE_TABLE } from '../../nftables/types.ts'
 import { type FrontendKey, parseFrontendKey } from '../../service/frontends.ts'
 import { type PlanRow, type RowKind, rowOf } from '../../sync/plan.ts'
-import { CodedError } from '../../values/errors.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import { type NftSetName, ROLE_OF_SET, SET_NAMES } from '../ipvs/nftables-firewall/layout.ts'
 import type { Look, RulesSeen, VirtualIpsSeen } from './look.ts'
+import { visitPrivateItems } from './private-items.ts'
 
 export interface LiveTable<Item> {
   readonly items: ReadonlyMap<string, Item>
@@ -205,14 +196,13 @@ async function readElements(
   signal: AbortSignal,
 ): Promise<ReadonlyMap<string, NftElement>> {
   const found = new Map<string, NftElement>()
-  const visit = (item: NftItem): void => {
-    if (item.kind === 'element') found.set(nftKey(item), item)
-  }
-  try {
-    await askNetfilter(undefined, (netlink) => new PrivateTables(netlink, { families }).visit(visit, { signal }))
-  } catch (error) {
-    if (!(error instanceof CodedError && error.code === 'nftables-missing')) throw error
-  }
+  await visitPrivateItems(
+    families,
+    (item) => {
+      if (item.kind === 'element') found.set(nftKey(item), item)
+    },
+    signal,
+  )
   return found
 }
 
