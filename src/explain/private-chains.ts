@@ -3,11 +3,10 @@
  * rule in order, its statements in order, jumps and returns. A statement that cannot be judged makes
  * two ways, and both are followed.
  */
-import { ruleText } from '../nftables/statement-text.ts'
 import type { NftAction, NftChain, NftRule, NftStatement } from '../nftables/types.ts'
 import type { TableResult } from './chains.ts'
 import { FALSE, type Judgement } from './judgement.ts'
-import { judgeStatement, networksText, workOf } from './private-matches.ts'
+import { judgeStatement, networksText, textOf, workOf } from './private-matches.ts'
 import type { BaseChain, PrivateRules } from './private-rules.ts'
 import { assumed, type Ended, type PacketState, type Prediction, withCondition, withStep } from './state.ts'
 import { masqueraded } from './targets.ts'
@@ -100,14 +99,14 @@ class PrivateWalk {
   }
 
   #step({ chain, rule }: Place, effect: StepEffect, sets: PathStep['sets'] = []): PathStep {
-    const { name, family } = this.#rules
-    return { hook: this.#hook, table: name, chain: chain.name, rule: ruleText(rule, family), sets, effect }
+    const text = textOf(rule, this.#rules)
+    return { hook: this.#hook, table: this.#rules.name, chain: chain.name, rule: text, sets, effect }
   }
 
   /** A packet of which it cannot be known whether it goes on to the next statement. */
   #fork(place: Place, at: number, state: PacketState, sets: PathStep['sets'], because: string): readonly PacketState[] {
     const { chain, rule, index } = place
-    const text = ruleText(rule, this.#rules.family)
+    const text = textOf(rule, this.#rules)
     const condition: Omit<Condition, 'matches'> = {
       hook: this.#hook,
       table: this.#rules.name,

@@ -2,8 +2,8 @@
  * Whether a packet has what a statement of the private table asks for. A statement that does
  * something with the packet is none of these.
  */
-import { statementText } from '../nftables/statement-text.ts'
-import type { NftStatement } from '../nftables/types.ts'
+import { ruleText, statementText } from '../nftables/statement-text.ts'
+import type { NftRule, NftStatement } from '../nftables/types.ts'
 import { type Cidr, contains, parseCidr } from '../values/cidr.ts'
 import { FALSE, type Judgement, TRUE, unknown } from './judgement.ts'
 import type { PrivateRules } from './private-rules.ts'
@@ -82,8 +82,16 @@ const MAX_NETWORKS = 8
 
 /** `ip saddr { 198.51.100.0/24 }`, of a long list its beginning. */
 export function networksText(statement: Extract<NftStatement, { kind: 'networks' }>, rules: PrivateRules): string {
-  const { cidrs } = statement
-  const more = cidrs.length - MAX_NETWORKS
-  const text = statementText({ ...statement, cidrs: cidrs.slice(0, MAX_NETWORKS) }, rules.family)
-  return more > 0 ? text.replace(' }', `, and ${more} more }`) : text
+  const networks = statementText(statement, rules.family).split(', ')
+  const more = networks.length - MAX_NETWORKS
+  return more > 0 ? `${networks.slice(0, MAX_NETWORKS).join(', ')}, and ${more} more }` : networks.join(', ')
+}
+
+const texts = new WeakMap<NftRule, string>()
+
+/** The rule as `nft list table` prints it. */
+export function textOf(rule: NftRule, { family }: PrivateRules): string {
+  let text = texts.get(rule)
+  if (text === undefined) texts.set(rule, (text = ruleText(rule, family)))
+  return text
 }

@@ -14,7 +14,7 @@ import {
   type PacketField,
 } from '../nftables/types.ts'
 import type { IpFamily } from '../values/protocol.ts'
-import type { PacketState } from './state.ts'
+import type { SetQuestion } from './sets.ts'
 import type { Hook } from './types.ts'
 
 /** What a set has of a packet; `unknown`: the kernel's set is of a kind whose elements are not read. */
@@ -81,12 +81,12 @@ export class PrivateRules {
   }
 
   /** What a set or map has of a packet. */
-  find(set: string, fields: readonly PacketField[], state: PacketState): FoundElement {
+  find(set: string, fields: readonly PacketField[], packet: SetQuestion): FoundElement {
     const elements = this.#sets.get(set)
     if (elements === undefined) return { kind: 'unknown' }
     const values: string[] = []
     for (const field of fields) {
-      const value = valueOf(field, state)
+      const value = valueOf(field, packet)
       if (value === undefined) return { kind: 'none' }
       values.push(value)
     }
@@ -98,7 +98,7 @@ export class PrivateRules {
 }
 
 /** As elements have it; undefined: a value that no element of ours has. */
-function valueOf(field: PacketField, { source, destination, protocol, port }: PacketState): string | undefined {
+function valueOf(field: PacketField, { source, destination, protocol, port }: SetQuestion): string | undefined {
   switch (field) {
     case 'saddr':
       return source
