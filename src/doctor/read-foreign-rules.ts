@@ -6,7 +6,7 @@
  */
 import { askNetfilter } from '../../native/open.ts'
 import type { NftRule } from '../nftables/rule.ts'
-import { isBesideIptables, listNftBaseChains, type NftBaseChain } from '../nftables/chains.ts'
+import { isBesideIptables, isPrivateChain, listNftBaseChains, type NftBaseChain } from '../nftables/chains.ts'
 import { type AllRules, IPTABLES_TABLES } from '../iptables/read-all-rules.ts'
 import { findRival, portsTaken, type RivalSearch } from '../iptables/rival-rules.ts'
 import { canonicalRule, targetOf } from '../iptables/rule-text.ts'
@@ -184,6 +184,7 @@ function natChains(signal: AbortSignal): Promise<readonly NftBaseChain[]> {
         chain.type === 'nat' &&
         (chain.hook === 'prerouting' || chain.hook === 'output') &&
         chain.table !== PROXY_TABLE &&
+        !isPrivateChain(chain) &&
         isBesideIptables(chain),
     ),
   )

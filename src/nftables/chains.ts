@@ -11,6 +11,7 @@ import { NLM_F_DUMP } from '../netlink/constants.ts'
 import { KernelError } from '../netlink/errors.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
 import { beginNetfilter, netfilterAttributes, NFNL_SUBSYS } from '../netlink/nfnetlink-codec.ts'
+import { PRIVATE_TABLE } from './types.ts'
 
 // linux/netfilter/nf_tables.h
 const NFT_MSG_NEWCHAIN = 3
@@ -96,6 +97,11 @@ export function decodeBaseChain(message: ReceivedMessage): NftBaseChain | undefi
 function hookOf(attributes: AttributeCursor): NftBaseChain['hook'] | undefined {
   while (attributes.next()) if (attributes.type === NFTA_HOOK_HOOKNUM) return HOOKS[attributes.u32be()]
   return undefined
+}
+
+/** Whether it is in the private table of the nftables firewall. */
+export function isPrivateChain({ family, table }: NftBaseChain): boolean {
+  return family !== 'inet' && table === PRIVATE_TABLE
 }
 
 /** Tables that iptables-nft makes. */

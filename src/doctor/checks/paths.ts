@@ -16,11 +16,14 @@ const FROM: Readonly<Record<PathFact['from'], string>> = {
 }
 
 /** Chains of the proxy: they drop what a Service does not want, such as a source outside loadBalancerSourceRanges. */
-const isOurs = (chain: string): boolean => chain.startsWith('KUBE-')
+const isOurs = ({ chain, table }: PathFact): boolean => chain.startsWith('KUBE-') || PRIVATE_TABLES.has(table)
+
+/** Of the nftables firewall. */
+const PRIVATE_TABLES: ReadonlySet<string> = new Set(['ip kube-ipvs', 'ip6 kube-ipvs'])
 
 function servicePaths({ paths, daemon }: NodeFacts): CheckResult {
   return when(paths, (all) => {
-    const wrong = all.filter(({ result, chain }) => result !== 'passes' && result !== 'unsure' && !isOurs(chain))
+    const wrong = all.filter((path) => path.result !== 'passes' && path.result !== 'unsure' && !isOurs(path))
     const byCause = Map.groupBy(wrong, ({ hook, table, chain, rule, destination }) =>
       [hook, table, chain, rule, destination.startsWith('[')].join(' '),
     )

@@ -6,8 +6,8 @@ import { askNetfilter } from '../../../native/open.ts'
 import type { KernelPicture } from '../../explain/picture.ts'
 import { PrivateRules } from '../../explain/private-rules.ts'
 import type { WholeTables } from '../../iptables/whole-tables.ts'
-import { isBesideIptables, listNftBaseChains, type NftBaseChain } from '../../nftables/chains.ts'
-import { NFT_FAMILY, type NftItem, PRIVATE_TABLE } from '../../nftables/types.ts'
+import { isBesideIptables, isPrivateChain, listNftBaseChains, type NftBaseChain } from '../../nftables/chains.ts'
+import { NFT_FAMILY, type NftItem } from '../../nftables/types.ts'
 import { legacyTables } from '../../node/legacy-tables.ts'
 import { CodedError, errorText } from '../../values/errors.ts'
 import type { IpFamily } from '../../values/protocol.ts'
@@ -93,15 +93,12 @@ const MAX_NAMED = 5
 /** Rules that were made without iptables, and that may drop what its rules accept. */
 function otherRules(baseChains: BaseChains): readonly string[] {
   if (baseChains instanceof Error) return [`the chains of nftables cannot be listed: ${errorText(baseChains)}`]
-  const chains = baseChains.filter((chain) => isBesideIptables(chain) && !isPrivate(chain))
+  const chains = baseChains.filter((chain) => isBesideIptables(chain) && !isPrivateChain(chain))
   if (chains.length === 0) return []
   const names = chains.slice(0, MAX_NAMED).map(({ family, table, chain }) => `${family} ${table} ${chain}`)
   const more = chains.length > MAX_NAMED ? ` and ${chains.length - MAX_NAMED} more` : ''
   return [`chains of nftables also see packets, and are not judged: ${names.join(', ')}${more}`]
 }
-
-/** Whether it is in the table whose rules are judged. */
-const isPrivate = ({ family, table }: NftBaseChain): boolean => family !== 'inet' && table === PRIVATE_TABLE
 
 /** What the nftables firewall has, whoever wrote it; nothing where the kernel has no nf_tables. */
 async function readPrivateTables(

@@ -50,5 +50,7 @@ export const PATHS_ROWS: readonly Row[] = [
     paths({ chain: 'KUBE-PROXY-FIREWALL', rule: '-j DROP' }, { result: 'unsure' }, { result: 'passes' }),
     'ok',
   ],
+  ['service-paths', paths({ table: 'ip kube-ipvs', chain: 'filter-output', hook: 'OUTPUT', rule: 'drop' }), 'ok'],
+  ['service-paths', paths({ table: 'ip other', chain: 'filter-output', hook: 'OUTPUT', rule: 'drop' }), 'error'],
   ['service-paths', { paths: UNSEEN }, 'unknown'],
 ]
