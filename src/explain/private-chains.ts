@@ -153,7 +153,7 @@ class PrivateWalk {
         const { map, fields } = statement
         const found = this.#rules.find(map, fields, state)
         if (found.kind !== 'found' || found.action === undefined) return onward(state)
-        return this.#verdict(place, found.action, state, [...sets, { name: map, entry: found.text }])
+        return this.#verdict(place, found.action, state, [...sets, { name: map, entry: found.value }])
       }
       default:
         return onward(state)
@@ -190,7 +190,8 @@ class PrivateWalk {
   /** The source ranges that let packets return before this rule, so that those here are in none of them. */
   #missed({ chain, index }: Place): PathStep['sets'] {
     const [networks, last, ...more] = chain.rules[index - 1]?.statements ?? []
-    if (networks?.kind !== 'networks' || last?.kind !== 'verdict' || last.action.kind !== 'return') return []
+    const isList = networks?.kind === 'networks' || (networks?.kind === 'network' && networks.isNot !== true)
+    if (!isList || last?.kind !== 'verdict' || last.action.kind !== 'return') return []
     return more.length > 0 ? [] : [{ name: networksText(networks, this.#rules), entry: undefined }]
   }
 

@@ -39,7 +39,7 @@ export function judgeStatement(
       if (found.kind === 'unknown') return unknown(`the set ${statement.set}, which kube-ipvs never made so`)
       const isFound = found.kind === 'found'
       if (isFound === (statement.isNot === true)) return FALSE
-      return { kind: 'yes', sets: [{ name: statement.set, entry: isFound ? found.text : undefined }] }
+      return { kind: 'yes', sets: [{ name: statement.set, entry: isFound ? found.value : undefined }] }
     }
     case 'foreign':
       if (WITHOUT_EFFECT.has(statement.expression)) return TRUE
@@ -54,7 +54,7 @@ function isInterface(name: string, wanted: string): boolean {
   return wanted.endsWith('*') ? name.startsWith(wanted.slice(0, -1)) : name === wanted
 }
 
-type Networks = Extract<NftStatement, { kind: 'network' | 'networks' }>
+export type Networks = Extract<NftStatement, { kind: 'network' | 'networks' }>
 
 /** Those of a statement, each taken apart once. */
 const parsed = new WeakMap<Networks, readonly Cidr[]>()
@@ -80,8 +80,8 @@ export function workOf(statement: NftStatement): number {
 /** Networks of a rule that are printed. */
 const MAX_NETWORKS = 8
 
-/** `ip saddr { 198.51.100.0/24 }`, of a long list its beginning. */
-export function networksText(statement: Extract<NftStatement, { kind: 'networks' }>, rules: PrivateRules): string {
+/** `ip saddr 198.51.100.0/24`, of a long list its beginning. */
+export function networksText(statement: Networks, rules: PrivateRules): string {
   const networks = statementText(statement, rules.family).split(', ')
   const more = networks.length - MAX_NETWORKS
   return more > 0 ? `${networks.slice(0, MAX_NETWORKS).join(', ')}, and ${more} more }` : networks.join(', ')

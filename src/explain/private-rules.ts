@@ -2,7 +2,6 @@
  * The private table of one family as packets meet it: its chains by their hooks, and what its sets
  * have. The texts of elements are those that `nft list table` prints.
  */
-import { elementText } from '../nftables/item-text.ts'
 import {
   NFT_FAMILY,
   type NftAction,
@@ -19,7 +18,7 @@ import type { Hook } from './types.ts'
 
 /** What a set has of a packet; `unknown`: the kernel's set is of a kind whose elements are not read. */
 export type FoundElement =
-  | { readonly kind: 'found'; readonly text: string; readonly action: NftAction | undefined }
+  | { readonly kind: 'found'; readonly value: string; readonly action: NftAction | undefined }
   | { readonly kind: 'none' | 'unknown' }
 
 /** A chain that the kernel calls at a hook. */
@@ -91,9 +90,7 @@ export class PrivateRules {
       values.push(value)
     }
     const element = elements.get(values.join(' . '))
-    return element === undefined
-      ? { kind: 'none' }
-      : { kind: 'found', text: elementText(element), action: element.action }
+    return element === undefined ? { kind: 'none' } : { kind: 'found', value: element.value, action: element.action }
   }
 }
 

@@ -121,7 +121,7 @@ describe('the private table of ipvs mode', () => {
       'PREROUTING mark-for-masquerade mark',
       'PREROUTING mark-for-masquerade jump',
       'PREROUTING keep-destination keep-destination',
-      `INPUT filter-input source-ranges has ${BALANCER} . tcp . 80 : jump ranges-demo/web: jump`,
+      `INPUT filter-input source-ranges has ${BALANCER} . tcp . 80: jump`,
     ])
   })
 
@@ -144,6 +144,17 @@ describe('the private table of ipvs mode', () => {
       effect: { kind: 'drop' },
     })
     assert.equal(path.steps.at(-2)?.rule, 'ip daddr . meta l4proto . th dport vmap @source-ranges')
+  })
+
+  it('names the only source range, which the kernel has without a set', () => {
+    const only: NftItem = {
+      kind: 'chain',
+      family: 'IPv4',
+      name: 'ranges-demo/web',
+      rules: [rule({ kind: 'network', field: 'saddr', cidr: '192.0.2.0/24' }, RETURN), rule(DROP)],
+    }
+    const { steps } = explain(privateWorld({ items: [only] }), { source: '198.51.100.8', destination: BALANCER })
+    assert.deepEqual(steps.at(-1)?.sets, [{ name: 'ip saddr 192.0.2.0/24', entry: undefined }])
   })
 
   it('prints the beginning of many source ranges', () => {

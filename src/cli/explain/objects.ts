@@ -48,6 +48,7 @@ export function compareObjects(
   return [
     ...compared,
     ...(usesSets ? frontends.flatMap((frontend) => extraEntries(frontend, own, live)) : []),
+    ...(usesSets ? frontends.flatMap(({ key }) => extraElements(key, wanted, live)) : []),
     ...wanted.flatMap((one) => extraAddresses(one, live)),
     ...(wanted.some(({ item }) => 'rules' in item) ? ports.flatMap((port) => extraOfPort(port, wanted, live)) : []),
   ]
@@ -95,9 +96,10 @@ function placeIn(row: Wanted): Pick<ExplainedObject, 'kind' | 'frontend' | 'name
   return { kind, frontend, name, place: placeOf(row) }
 }
 
-/** The key of a set entry begins with its place. */
+/** The key of an entry or element of a set begins with its place. */
 function nameOf({ key, item }: Wanted): string {
-  return 'entry' in item ? item.entry : key
+  if ('entry' in item) return item.entry
+  return 'value' in item ? item.value : key
 }
 
 function differenceOf(realServers: readonly ExplainedRealServer[]): string {
@@ -201,6 +203,14 @@ function extraEntries(
     const row = { table: 'set-entries', key: entryKey(item), neededBy: key, item } as const
     return role === undefined || own.has(row.key) ? [] : [extraObject(row, live, excessMeans(role))]
   })
+}
+
+/** Elements of the private table for the address and port of a frontend that it does not need. */
+function extraElements(frontend: FrontendKey, wanted: readonly Wanted[], live: Live): readonly ExplainedObject[] {
+  const own = new Set(wanted.flatMap(({ table, key }) => (table === 'nftables' ? [key] : [])))
+  return rowsAt(frontend, 'nftables', live).flatMap((row) =>
+    own.has(row.key) ? [] : [extraObject(row, live, meansOf('extra', row, live))],
+  )
 }
 
 const IN_TWO_WAYS = 'this node answers for the address in two ways; it leaves the one that is not configured'

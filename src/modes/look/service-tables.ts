@@ -2,7 +2,7 @@
  * The tables in which Services have items, one record for each: how it is read from the kernel, and
  * what `explain` says of its items. A table of a mechanism that the kernel does not have is empty.
  */
-import { absenceMeans } from '../../explain/role-words.ts'
+import { absenceMeans, excessMeans } from '../../explain/role-words.ts'
 import type { ItemsOfServices, ServiceTable, Wanted } from '../../explain/wanted.ts'
 import { definitionOf } from '../../ipset/catalogue.ts'
 import { SET_ENTRIES } from '../../ipset/diff.ts'
@@ -142,9 +142,10 @@ export const SERVICE_TABLES = {
       liveTable<NftElement, NftOperation>(ELEMENTS, await readElements(families, signal)),
     place: ({ family, set }) => `table ${NFT_FAMILY[family]} ${PRIVATE_TABLE}, set ${set}`,
     where: 'in',
-    means: (_, { set }) => {
+    means: (state, { set }) => {
       const role = isSetName(set) ? ROLE_OF_SET[set] : undefined
-      return role === undefined ? '' : absenceMeans(role)
+      if (role === undefined) return ''
+      return state === 'extra' ? excessMeans(role) : absenceMeans(role)
     },
     at: (frontend, items) => {
       const { family, address, port, protocol } = parseFrontendKey(frontend)
