@@ -143,7 +143,7 @@ describe('other commands with the nftables firewall', needs('nft'), () => {
   it('doctor takes no rule of the private table for one of another program', async () => {
     bench.start()
     await isServed()
-    const { stdout } = await bench.command('doctor')
+    const { stdout } = await bench.command('doctor', '--socket', bench.socket)
     assert.doesNotMatch(stdout, /docs\/doctor\.md#(?:service-paths|host-ports|nft-policies)/)
     assert.match(stdout, /no rule drops packets to Services/)
     assert.match(stdout, /no rule takes packets of Services before those of the proxy/)
@@ -153,13 +153,12 @@ describe('other commands with the nftables firewall', needs('nft'), () => {
     const daemon = bench.start()
     await isServed()
     await bench.stop(daemon)
-    const manifests = ['--manifests', bench.directory]
-    assert.deepEqual((await bench.command('diff', ...manifests)).stdout, '')
+    assert.deepEqual((await bench.command('diff')).stdout, '')
     sh(`nft 'delete element ip kube-ipvs virtual-ips { ${VIP} }'`)
-    const { stdout } = await bench.command('diff', ...manifests)
+    const { stdout } = await bench.command('diff')
     assert.match(stdout, /^nft add element ip kube-ipvs virtual-ips '\{ 203\.0\.113\.1 \}'$/m)
     for (const command of stdout.trimEnd().split('\n')) sh(command)
-    assert.deepEqual((await bench.command('diff', ...manifests)).stdout, '')
+    assert.deepEqual((await bench.command('diff')).stdout, '')
   })
 
   it('cleanup --dry-run prints commands that leave nothing to clean', async () => {

@@ -39,6 +39,26 @@ describe('on a node without iptables and ipset', () => {
     assert.doesNotMatch(run([NFT, 'list', 'tables']), /kube-ipvs/)
   })
 
+  it('the commands that look miss nothing', async () => {
+    bench.start()
+    await eventually(async () =>
+      assert.match(
+        (await bench.command('explain', 'demo/web')).stdout,
+        /known from the daemon[^]*ok: 10\.96\.0\.1 in table ip kube-ipvs, set virtual-ips/,
+      ),
+    )
+    const explained = await bench.command('explain', '10.96.0.1:80', '--from', 'node')
+    assert.match(explained.stdout, /OUTPUT, ip kube-ipvs services: cluster-ips has 10\.96\.0\.1 \. tcp \. 80:/)
+    assert.match(explained.stdout, /OUTPUT, IPVS: virtual server 10\.96\.0\.1:80\/tcp/)
+    assert.doesNotMatch(explained.stdout, /not considered/)
+    const { stdout: doctor } = await bench.command('doctor', '--socket', bench.socket)
+    assert.doesNotMatch(doctor, /docs\/doctor\.md#(?:iptables|ipset|lacks|service-paths|host-ports)/)
+    assert.doesNotMatch(doctor, /^error /m)
+    assert.deepEqual(await bench.command('diff'), { code: 0, stdout: '', stderr: '' })
+    assert.match((await bench.command('top', '--once')).stdout, /^demo\/web +0 /m)
+    assert.match((await bench.command('cleanup', '--dry-run')).stdout, /^nft delete table ip kube-ipvs$/m)
+  })
+
   it('kubeIPVS.firewall: iptables ends the start, because iptables mode cannot work either', async () => {
     bench.configure({ clusterCIDR: '10.244.0.0/16', kubeIPVS: { firewall: 'iptables' } })
     const daemon = bench.start()

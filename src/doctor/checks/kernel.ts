@@ -119,7 +119,9 @@ function iptablesVersion({ iptables }: NodeFacts): CheckResult {
   })
 }
 
-function iptablesPrograms({ iptables }: NodeFacts): CheckResult {
+function iptablesPrograms({ iptables, daemon }: NodeFacts): CheckResult {
+  // The nftables firewall needs none.
+  if (valueOr(daemon, null)?.firewall?.name === 'nftables') return FINE
   return when(iptables, ({ backEnd, reason }) =>
     backEnd === null
       ? found({
@@ -169,7 +171,12 @@ export const KERNEL_CHECKS: readonly Check[] = [
   { id: 'kernel-modules', group: 'kernel', good: 'the kernel has everything that ipvs mode needs', check: modules },
   { id: 'kernel-version', group: 'kernel', good: 'no known defect of IPVS in this kernel', check: kernelVersion },
   { id: 'ipvs-sctp', group: 'kernel', good: 'IPVS of this kernel knows SCTP', check: ipvsSctp },
-  { id: 'iptables-programs', group: 'kernel', good: 'iptables is installed and works', check: iptablesPrograms },
+  {
+    id: 'iptables-programs',
+    group: 'kernel',
+    good: 'iptables is installed and works, or is not needed',
+    check: iptablesPrograms,
+  },
   { id: 'iptables-version', group: 'kernel', good: 'no known defect in this iptables', check: iptablesVersion },
   { id: 'clock', group: 'kernel', good: 'the clock is synchronized', check: clock },
 ]

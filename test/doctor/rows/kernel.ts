@@ -4,7 +4,7 @@
  */
 import type { Distribution } from '../../../src/node/module-remedy.ts'
 import type { NodeFacts } from '../../../src/doctor/facts.ts'
-import { clusterWith, configured, lack, node } from '../healthy-node.ts'
+import { clusterWith, configured, daemon, lack, node } from '../healthy-node.ts'
 import { type Changes, type Row, UNSEEN } from './row.ts'
 
 const hostOf = (distribution: Distribution, release: string): NodeFacts['kernel'] => ({
@@ -76,6 +76,16 @@ export const KERNEL_ROWS: readonly Row[] = [
   ['ipvs-sctp', { ipvsSctp: UNSEEN }, 'unknown'],
   ['iptables-programs', iptables(null, null), 'error', /apt-get install iptables/],
   ['iptables-programs', { iptables: UNSEEN }, 'unknown'],
+  [
+    'iptables-programs',
+    { ...iptables(null, null), ...daemon({ firewall: { name: 'nftables', reason: 'iptables is missing' } }) },
+    'ok',
+  ],
+  [
+    'iptables-programs',
+    { ...iptables(null, null), ...daemon({ firewall: { name: 'iptables', reason: 'the usual one' } }) },
+    'error',
+  ],
   ['iptables-version', iptables('1.4.21', 'legacy'), 'warning', /older than 1\.6\.2/],
   ['iptables-version', iptables('1.8.2'), 'warning', /first releases of the nft back end/],
   ['iptables-version', iptables('1.8.2', 'legacy'), 'ok'],
