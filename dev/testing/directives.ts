@@ -10,7 +10,7 @@ import { join } from 'node:path'
 export type Directive = '@alone' | '@bare' | '@also-bare'
 
 /** The end of the name under which a file runs in a bare guest too. */
-const BARE = '?bare'
+export const BARE = '?bare'
 
 /** Whether the first comment has the word. `file` may have a query (`FILE?QUERY`). */
 export function hasDirective(file: string, directive: Directive, folder: string): boolean {

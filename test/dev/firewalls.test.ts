@@ -8,18 +8,21 @@ const FRONTENDS = 'test/kernel/traffic-frontends.test.ts'
 const REFUSED = 'test/kernel/traffic-refused.test.ts'
 const OTHER = 'test/kernel/status.test.ts'
 
-test('all tests of traffic run again in a full run, and one of them in a quick one', () => {
-  const files = [FRONTENDS, REFUSED, OTHER]
+test('all tests of traffic run again in a full run, also in a bare guest, and one of them in a quick one', () => {
+  const files = [FRONTENDS, `${FRONTENDS}?bare`, REFUSED, OTHER]
   assert.deepEqual(withFirewalls(files, true, ['nftables']), [
     FRONTENDS,
     `${FRONTENDS}?firewall=nftables`,
+    `${FRONTENDS}?bare`,
     REFUSED,
     `${REFUSED}?firewall=nftables`,
+    `${REFUSED}?bare`,
     OTHER,
   ])
   assert.deepEqual(withFirewalls(files, false, ['nftables']), [
     FRONTENDS,
     `${FRONTENDS}?firewall=nftables`,
+    `${FRONTENDS}?bare`,
     REFUSED,
     OTHER,
   ])
@@ -28,6 +31,7 @@ test('all tests of traffic run again in a full run, and one of them in a quick o
 
 test('a test process knows its firewall from the name of its file', () => {
   assert.equal(firewallOfRun(['node', 'dev/testing/batch.ts', `${REFUSED}?firewall=nftables`]), 'nftables')
+  assert.equal(firewallOfRun(['node', 'dev/testing/batch.ts', `${REFUSED}?bare`]), 'nftables')
   assert.equal(firewallOfRun(['node', 'dev/testing/batch.ts', REFUSED]), undefined)
 })
 

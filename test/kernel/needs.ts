@@ -8,10 +8,11 @@ import { spawnSync } from 'node:child_process'
 import { release } from 'node:os'
 import { IMAGE_VARIABLE } from '../../dev/image/contents.ts'
 import { canBeBare, chosenKernel } from '../../dev/kernel/choice.ts'
+import { NFT } from '../support/bare-guest.ts'
 import { deadline } from '../support/deadline.ts'
 
 export type Need =
-  /** nf_tables with the nft program */
+  /** nf_tables with the nft program, which a bare guest has out of PATH */
   | 'nft'
   /** iptables over nf_tables (iptables-nft) */
   | 'iptables-nft'
@@ -59,7 +60,7 @@ export function isMet(need: Need): boolean {
 }
 
 function probe(need: Need): boolean {
-  if (need === 'nft') return succeeds('nft add table ip probe')
+  if (need === 'nft') return succeeds(`${NFT} add table ip probe`)
   if (need === 'iptables-nft') return succeeds('iptables-nft -t nat -N PROBE')
   if (need === 'legacy-iptables') return succeeds('iptables-legacy -t nat -N PROBE')
   // IPVS takes virtual servers of SCTP without knowing it.

@@ -4,11 +4,13 @@
  * what `explain` predicts is compared with each answer. In iptables mode endpoints are chosen at
  * random, so a client repeats its request until every expected endpoint has answered; virtual
  * servers take turns, while nothing else connects to the same frontend.
+ * @also-bare
  */
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { firewallOfRun } from '../../dev/testing/firewalls.ts'
 import type { IpFamily } from '../../src/values/protocol.ts'
+import { isBareGuest } from '../support/bare-guest.ts'
 import { ADDRESSES, type Addresses, Cluster, type From, NODE, POD_PORT, REFUSAL_MS } from '../support/cluster.ts'
 import { type Workbench } from '../support/daemon.ts'
 import { eventually } from '../support/deadline.ts'
@@ -113,6 +115,16 @@ const SETUPS = (
     ['iptables', 'legacy', 'legacy-iptables', undefined],
   ] as const
 ).filter(([mode, backEnd]) => FIREWALL === undefined || (mode === 'ipvs' && backEnd === 'nft'))
+/** What kubelet leaves in the back end that it uses. A node may forward nothing but what rules of iptables accept. */
+const nodeOf = (mode: Mode, backEnd: string): string => {
+  const forward = mode === 'ipvs' && FIREWALL === undefined ? 'DROP' : 'ACCEPT'
+  return `iptables-${backEnd} -t mangle -N KUBE-IPTABLES-HINT
+    iptables-${backEnd} -P FORWARD ${forward}; ip6tables-${backEnd} -P FORWARD ${forward}`
+}
+const noNodeOf = (
+  backEnd: string,
+): string => `iptables-${backEnd} -P FORWARD ACCEPT; ip6tables-${backEnd} -P FORWARD ACCEPT
+  iptables-${backEnd} -t mangle -X KUBE-IPTABLES-HINT`
 
 let cluster: Cluster
 before(() => {
@@ -127,15 +139,12 @@ after(() => cluster.stop())
 for (const [mode, backEnd, need, virtualAddresses] of SETUPS)
   describe(
     `${mode} mode with rules in ${backEnd}${virtualAddresses === undefined ? '' : ` and virtual IPs as ${virtualAddresses}`}`,
-    needs(need),
+    needs(FIREWALL === undefined ? need : 'nft'),
     () => {
       let bench: Workbench
       let predictions: Predictions
       before(async () => {
-        // What kubelet leaves in the back end that it uses. A node may forward nothing but what rules of iptables accept.
-        const forward = mode === 'ipvs' && FIREWALL === undefined ? 'DROP' : 'ACCEPT'
-        sh(`iptables-${backEnd} -t mangle -N KUBE-IPTABLES-HINT
-        iptables-${backEnd} -P FORWARD ${forward}; ip6tables-${backEnd} -P FORWARD ${forward}`)
+        if (!isBareGuest) sh(nodeOf(mode, backEnd))
         const clusterCIDR = '10.244.0.0/16,fd00:10:244::/47'
         bench = bothFamilies(
           {},
@@ -172,8 +181,8 @@ for (const [mode, backEnd, need, virtualAddresses] of SETUPS)
         await predictions.check()
         await bench.close()
         assert.equal((await bench.run('cleanup')).code, 0)
-        sh(`iptables-${backEnd} -P FORWARD ACCEPT; ip6tables-${backEnd} -P FORWARD ACCEPT
-          iptables-${backEnd} -t mangle -X KUBE-IPTABLES-HINT; conntrack -F 2>/dev/null`)
+        if (!isBareGuest) sh(noNodeOf(backEnd))
+        sh('conntrack -F 2>/dev/null')
       })
 
       const answers = mode === 'ipvs' ? answersInTurn : answersAtRandom

@@ -5,6 +5,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { firewallOfRun } from '../../dev/testing/firewalls.ts'
+import { isBareGuest } from './bare-guest.ts'
 import { runOwnCommand } from './own-command.ts'
 import { type Container, inContainer } from './container-runtime.ts'
 import { type Manifest, node } from './manifests.ts'
@@ -98,7 +99,9 @@ export class Workbench {
   configure(more: Readonly<Record<string, unknown>>): Record<string, unknown> {
     const configuration: Record<string, unknown> = { ...this.#configuration, ...more }
     const firewall = firewallOfRun()
-    if (firewall !== undefined) configuration['kubeIPVS'] = { firewall, ...Object(configuration['kubeIPVS']) }
+    // In a bare guest the daemon chooses by itself.
+    if (firewall !== undefined && !isBareGuest)
+      configuration['kubeIPVS'] = { firewall, ...Object(configuration['kubeIPVS']) }
     writeFileSync(this.#configurationFile, JSON.stringify(configuration))
     return configuration
   }

@@ -4,6 +4,7 @@
  * over netlink that something has changed (waiting.ts).
  */
 import { realpathSync } from 'node:fs'
+import { NFT } from './bare-guest.ts'
 import {
   ipsetFingerprint,
   ipvsFingerprint,
@@ -48,16 +49,19 @@ export function localRoutes(): string[] {
 /** `ip link`: every link with its state. */
 export const links = (): string => readByProgram('ip link', linksFingerprint, () => run(['ip', 'link']))
 
-/** A program of iptables (`ip6tables-nft-save -t nat`, `iptables-save`), with arguments. */
+/** A program of iptables (`ip6tables-nft-save -t nat`, `iptables-save`) or `nft`, with arguments. */
 export function rulesText(command: string): string {
-  const argv = command.split(' ')
-  return readByProgram(command, readsNft(argv[0] ?? '') ? nftFingerprint : undefined, () => run(argv))
+  const [program = '', ...args] = command.split(' ')
+  const argv = [program === 'nft' ? NFT : program, ...args]
+  return readByProgram(command, readsNft(program) ? nftFingerprint : undefined, () => run(argv))
 }
 
 /** Legacy rules have no generation, and the kernel announces none of their changes. */
 function readsNft(program: string): boolean {
   if (program.includes('-legacy')) return false
-  return program.includes('-nft') || realpathSync(`/usr/sbin/${program}`).endsWith('xtables-nft-multi')
+  return (
+    program === 'nft' || program.includes('-nft') || realpathSync(`/usr/sbin/${program}`).endsWith('xtables-nft-multi')
+  )
 }
 
 /** `ipset save`, with arguments. */
