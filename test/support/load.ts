@@ -2,9 +2,13 @@
  * Clients that send requests all the time, each from the next address, because a scheduler that
  * hashes the client's address must see many of them. Every result is recorded.
  */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { type Cluster, clientAddress, FURTHER_CLIENTS, type Outcome } from './cluster.ts'
 import { familyOf } from '../../src/values/address.ts'
 import type { Place } from './net-namespace.ts'
+
+/** Clients that asked again at once after a refusal would soon have used every source port, some of them twice. */
+const REFUSED_MS = 20
 
 export class Load {
   readonly #cluster: Cluster
@@ -28,8 +32,10 @@ export class Load {
       const place = this.#places[number % this.#places.length]
       if (place === undefined) return
       const address = clientAddress(Math.floor(number / this.#places.length) % FURTHER_CLIENTS)[familyOf(place.address)]
-      this.#outcomes.push(await this.#cluster.ask('client', place, { address }))
+      const outcome = await this.#cluster.ask('client', place, { address })
+      this.#outcomes.push(outcome)
       this.#wake()
+      if (outcome === 'refused') await sleep(REFUSED_MS)
     }
   }
 
