@@ -17,7 +17,7 @@ import { dirname, join } from 'node:path'
 import { getSystemErrorName } from 'node:util'
 import koffi from 'koffi'
 import { CAPABILITIES, type Container } from './container-runtime.ts'
-import { defaultProfile } from './seccomp.ts'
+import { defaultProfile, programOf } from './seccomp.ts'
 
 /** linux/mount.h, linux/sched.h, linux/prctl.h, linux/capability.h */
 const MS_RDONLY = 1
@@ -173,11 +173,7 @@ function dropCapabilities(numbers: readonly number[]): void {
 
 function installProfile(tolerated: readonly string[] | undefined): void {
   const code = defaultProfile(tolerated)
-  // struct sock_fprog: unsigned short len; struct sock_filter *filter
-  const program = new Uint8Array(16)
-  const view = new DataView(program.buffer)
-  view.setUint16(0, code.length / 8, true)
-  view.setBigUint64(8, koffi.address(code), true)
+  const program = programOf(code, koffi.address(code))
   check('seccomp', c.prctl(PR_SET_SECCOMP, BigInt(SECCOMP_MODE_FILTER), koffi.address(program), 0n, 0n))
 }
 

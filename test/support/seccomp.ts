@@ -1,7 +1,7 @@
 /**
- * The default seccomp profile of container runtimes (`RuntimeDefault`), for a container without
- * CAP_SYS_ADMIN on x86-64, as a program of the kernel. It names what the profile refuses; a test of
- * system calls that a container may make needs no more.
+ * Programs of seccomp for x86-64: the default profile of container runtimes (`RuntimeDefault`) for a
+ * container without CAP_SYS_ADMIN, and one that reports calls. The profile names what it refuses; a
+ * test of system calls that a container may make needs no more.
  */
 
 /** Numbers of asm/unistd_64.h that the profile refuses with EPERM without further capabilities. */
@@ -85,6 +85,7 @@ const JUMP_ANY_BIT = 0x45
 const RETURN = 0x06
 const RET_ALLOW = 0x7fff0000
 const RET_ERRNO = 0x00050000
+const RET_USER_NOTIF = 0x7fc00000
 const RET_KILL_PROCESS = 0x80000000
 /** Offsets in struct seccomp_data: the call, and the low half of its first argument. */
 const CALL = 0
@@ -124,6 +125,23 @@ export function defaultProfile(tolerated?: readonly string[]): Uint8Array {
     ]),
     ALLOW,
   ]
+  return bytesOf(instructions)
+}
+
+/** A program that reports these calls to the listener of the filter and allows all others. */
+export const reportOf = (calls: readonly number[]): Uint8Array =>
+  bytesOf([load(CALL), ...calls.flatMap((call) => onCall(call, [[RETURN, 0, 0, RET_USER_NOTIF]])), ALLOW])
+
+/** struct sock_fprog: unsigned short len; struct sock_filter *filter */
+export function programOf(code: Uint8Array, address: bigint): Uint8Array {
+  const program = new Uint8Array(16)
+  const view = new DataView(program.buffer)
+  view.setUint16(0, code.length / 8, true)
+  view.setBigUint64(8, address, true)
+  return program
+}
+
+function bytesOf(instructions: readonly Instruction[]): Uint8Array {
   const bytes = new Uint8Array(8 * instructions.length)
   const view = new DataView(bytes.buffer)
   instructions.forEach(([operation, jumpTrue, jumpFalse, constant], index) => {
