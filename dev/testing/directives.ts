@@ -3,9 +3,9 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 
 /**
- * `@alone`: a file of the stage on this machine has a process of its own. `@bare`: a kernel test
- * runs in a bare guest (see `KernelCommand.isBare`), and nowhere else. `@also-bare`: it runs there
- * too, as `FILE?bare`.
+ * `@alone`: a file of the stage on this machine has a process of its own, and a kernel test runs in
+ * a guest where no other file runs at the same time. `@bare`: a kernel test runs in a bare guest
+ * (see `KernelCommand.isBare`), and nowhere else. `@also-bare`: it runs there too, as `FILE?bare`.
  */
 export type Directive = '@alone' | '@bare' | '@also-bare'
 

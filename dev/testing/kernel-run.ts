@@ -10,7 +10,7 @@ import { deadlineFactor, formatCalibration } from '../kernel/calibrate.ts'
 import { canBeBare, type KernelChoice, kernelWithModules } from '../kernel/choice.ts'
 import { allowedProcessors } from '../kernel/processors.ts'
 import { runInKernel } from '../kernel/run.ts'
-import { isForBareGuest } from './directives.ts'
+import { hasDirective, isForBareGuest } from './directives.ts'
 import type { KernelStageMessage, KernelStageTask } from './kernel-stage.ts'
 import { limitsFor } from './limits.ts'
 import { isKernelWide } from './recordings.ts'
@@ -54,7 +54,8 @@ export async function runOnKernel(run: KernelRun): Promise<readonly string[]> {
   const withModules = files.filter(needsModules)
   const kernelWide = files.filter(isKernelWide)
   const bare = files.filter((file) => isForBareGuest(file, run.cwd))
-  const special = new Set([...withoutIpv6, ...withModules, ...kernelWide, ...bare])
+  const alone = files.filter((file) => hasDirective(file, '@alone', run.cwd))
+  const special = new Set([...withoutIpv6, ...withModules, ...kernelWide, ...bare, ...alone])
   const others = files.filter((file) => !special.has(file))
   if (choice.kind === 'host') for (const file of withoutIpv6) run.ended(notRun(file, 'a kernel without IPv6'))
   const modular = kernelWithModules(choice)
@@ -69,6 +70,7 @@ export async function runOnKernel(run: KernelRun): Promise<readonly string[]> {
     ...(choice.kind === 'host' ? [] : [{ files: withoutIpv6, kernelParameters: ['ipv6.disable=1'] }]),
     ...(modular === undefined ? [] : [{ files: withModules, choice: modular, oneAtATime: true }]),
     ...(canBeBare(choice) ? [{ files: bare, isBare: true }] : []),
+    { files: alone, oneAtATime: true },
     { files: kernelWide, oneAtATime: true, isolated: choice.kind === 'host' },
   ].filter((boot) => boot.files.length > 0)
   const processors = allowedProcessors()

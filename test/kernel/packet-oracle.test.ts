@@ -17,8 +17,8 @@ import { FIREWALLS, IPTABLES_LEGACY, IPTABLES_NFT } from '../support/firewalls.t
 import { isMet, needs } from './needs.ts'
 
 const SEED = seedOf(process.env, false) ?? 1
-const QUICK_TRIALS = 3
-const TRIALS = 12
+const QUICK_TRIALS = 2
+const TRIALS = 4
 const SERVICES = 6
 const PACKETS_EACH = 200
 

@@ -1,7 +1,7 @@
 /**
  * Services of one tenant that would take all memory of a node, at the memory limit of the chart
  * (512Mi). A daemon in such a container gets a heap of 256 MiB from node, which it gets here too,
- * and its resident memory counts. The kernel's memory is charged to nobody.
+ * and its resident memory counts. The kernel's memory is charged to nobody. @alone
  */
 import assert from 'node:assert/strict'
 import type { ChildProcess } from 'node:child_process'
