@@ -2,13 +2,15 @@
  * Turns objects into winning frontends: holds Services, slices and the node context, and computes
  * only the owners (Services) that changed. The cost depends on the number of dirty owners, not on
  * the number of Services.
+ * @impure
  */
 import { frontendsOf, type FrontendSettings } from '../service/contribution.ts'
 import { type Frontend, frontendComparison, type FrontendKey } from '../service/frontends.ts'
 import { changedFields, type NodeContext } from '../service/node-context.ts'
 import type { EndpointSlice, ObjectChange, Service } from '../service/objects.ts'
-import { Budget, type Work } from '../values/budget.ts'
+import type { Budget, Work } from '../values/budget.ts'
 import type { Problem } from '../values/errors.ts'
+import { newBudget } from '../values/event-loop.ts'
 import { ClusterIps } from './cluster-ips.ts'
 import { DirtyOwners } from './dirty-owners.ts'
 import { type Claim, type Loss, OwnedMap } from './owned-map.ts'
@@ -47,8 +49,8 @@ export class DesiredFrontends {
   readonly budget: Budget
   #context: NodeContext
 
-  /** Without a budget no work gives way. */
-  constructor(context: NodeContext, settings: FrontendSettings = {}, budget = new Budget()) {
+  /** @param budget default: one of this process; work gives way to its event loop */
+  constructor(context: NodeContext, settings: FrontendSettings = {}, budget = newBudget()) {
     this.#context = context
     this.budget = budget
     this.#settings = { clusterIpOwner: (address) => this.#clusterIps.owner(address), ...settings }

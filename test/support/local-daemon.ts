@@ -13,6 +13,7 @@ import { ProblemLog } from '../../src/serve/problem-log.ts'
 import type { NodeContext } from '../../src/service/node-context.ts'
 import type { ObjectChange } from '../../src/service/objects.ts'
 import { DesiredFrontends } from '../../src/sync/desired-frontends.ts'
+import { Budget } from '../../src/values/budget.ts'
 import { silentLog } from '../../src/values/log.ts'
 import { recordingLog } from './recording-log.ts'
 
@@ -31,7 +32,7 @@ export function inspectedOf(
   drains: readonly CurrentDrain[] = [],
   tables: Inspected['mode']['sources']['tables'] = [],
 ): Inspected {
-  const desired = new DesiredFrontends(NODE, { maxCost: () => 300_000 })
+  const desired = new DesiredFrontends(NODE, { maxCost: () => 300_000 }, new Budget())
   const problems = new ProblemLog(silentLog)
   for (const change of changes) desired.apply(change)
   desired.flushAll({ frontend: () => undefined, problems: (owner, found) => problems.report('service', owner, found) })
