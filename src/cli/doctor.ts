@@ -17,7 +17,7 @@ import { failureText } from './messages.ts'
 import { page, printJson, printLines, stderrLog } from '../start/output.ts'
 import { loadSettings, type Settings } from '../start/settings.ts'
 import { withDaemonsName } from './daemons-name.ts'
-import { runningProxy } from './answering-proxy.ts'
+import { runningProxy } from './running-proxy.ts'
 
 const DEADLINE_MS = 60_000
 /** The daemon answers within milliseconds, or it hangs. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { test, type TestContext } from 'node:test'
-import { fallbackReason, runningMode, runningProxy } from '../../src/cli/answering-proxy.ts'
+import { fallbackReason, runningMode, runningProxy } from '../../src/cli/running-proxy.ts'
 import { deadline } from '../support/deadline.ts'
 
 /** A port on loopback where one path answers this. */
