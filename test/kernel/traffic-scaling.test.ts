@@ -69,13 +69,12 @@ describe('scaling under load', () => {
         await load.take(50)
         for (const pods of STEPS) {
           await scale(pods)
-          // A request that was sent before this was known may have reached another endpoint.
-          const during = await load.take(clientsOf(scheduler))
-          const after = await load.take(50)
-          const refused: readonly Outcome[] = [...during, ...after].filter((outcome) => !/^[abc] node$/.test(outcome))
+          // A request that was sent before this may have reached another endpoint.
+          const { sentBefore, sentAfter } = await load.take(50)
+          const refused: readonly Outcome[] = [...sentBefore, ...sentAfter].filter((one) => !/^[abc] node$/.test(one))
           const expected: readonly Outcome[] = scheduler === 'dh' ? refused.map(() => 'refused') : []
           assert.deepEqual(refused, expected, `with ${pods.join(', ')} left`)
-          const left = after.filter((outcome) => outcome !== 'refused' && !pods.includes(outcome.charAt(0) as Pod))
+          const left = sentAfter.filter((outcome) => outcome !== 'refused' && !pods.includes(outcome.charAt(0) as Pod))
           assert.deepEqual(left, [], `only ${pods.join(', ')} are left`)
         }
       },
