@@ -47,6 +47,7 @@ unmet, and the others judge the recorded renderings.
   bench: `npm run bench                          what kube-ipvs costs, at 100, 1,000 and 10,000 Services with 5 endpoints each
 npm run bench -- --services N          other sizes: again or with commas for more; --endpoints M
 npm run bench -- --mode MODE           ipvs (default) or iptables; again or with a comma for both
+npm run bench -- --firewall iptables,nftables  both firewalls of ipvs mode beside each other
 npm run bench -- --virtual-addresses routes  local routes instead of addresses, in the program and in the floor
 KUBE_PROXY=PATH npm run bench          also that kube-proxy, beside ours, in both modes, with the ratios
 npm run bench -- --repeats N           fresh boots of each program (default 3); medians, with the least and the most

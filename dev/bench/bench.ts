@@ -107,7 +107,9 @@ class Bench {
   async size(services: number, modes: readonly Mode[]): Promise<BenchResult[]> {
     const { options, kubeProxy } = this.#setting
     const subjects = modes.flatMap((mode): Subject[] => [
-      { program: 'kube-ipvs', mode },
+      ...(mode === 'ipvs'
+        ? options.firewalls.map((firewall): Subject => ({ program: 'kube-ipvs', mode, firewall }))
+        : [{ program: 'kube-ipvs', mode } as const]),
       ...(kubeProxy === undefined ? [] : [{ program: 'kube-proxy', mode } as const]),
     ])
     const floors: number[] = []

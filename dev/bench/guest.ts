@@ -16,15 +16,15 @@ import type { GuestTask } from './task.ts'
 import { TableView } from './table-view.ts'
 
 async function main(task: GuestTask): Promise<void> {
-  const { services, endpoints, program, mode, phases, virtualAddresses } = task
+  const { services, endpoints, program, mode, firewall, phases, virtualAddresses } = task
   const folder = mkdtempSync('/run/kube-ipvs-bench-')
   addNodeAddress()
   const api = await ApiServerProcess.start(services, endpoints, NODE_NAME)
   const table = new TableView(mode === 'ipvs' ? await IpvsTable.open() : new IptablesTable())
   try {
     const watched = program === 'kube-ipvs' && phases.includes('inside')
-    // Only our program knows the field.
-    const more = program === 'kube-ipvs' ? { kubeIPVS: { virtualAddresses } } : {}
+    // Only our program knows the fields.
+    const more = program === 'kube-ipvs' ? { kubeIPVS: { virtualAddresses, ...(firewall && { firewall }) } } : {}
     const command = commandOf(task, writeConfiguration(folder, mode, api.url, more), watched)
     const readings = watched ? { readings: join(folder, 'readings') } : {}
     const outcome = await measure({
@@ -32,7 +32,10 @@ async function main(task: GuestTask): Promise<void> {
       api,
       table,
       start: () => new MeasuredProgram({ command, logFile: join(folder, 'program.log'), ...readings }),
-      say: (text) => process.stderr.write(`  ${services} x ${endpoints}, ${program} in ${mode} mode: ${text}\n`),
+      say: (text) =>
+        process.stderr.write(
+          `  ${services} x ${endpoints}, ${program} in ${mode} mode${firewall === undefined ? '' : ` with ${firewall}`}: ${text}\n`,
+        ),
     })
     process.stdout.write(`${JSON.stringify(outcome)}\n`)
   } finally {

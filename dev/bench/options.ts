@@ -1,6 +1,6 @@
 /** The command line of `npm run bench`. */
 import { parseArgs } from 'node:util'
-import type { Mode } from './result.ts'
+import type { Firewall, Mode } from './result.ts'
 
 export interface BenchOptions {
   /**
@@ -13,6 +13,8 @@ export interface BenchOptions {
   /** Endpoints of each Service. */
   readonly endpoints: number
   readonly modes: readonly Mode[]
+  /** `kubeIPVS.firewall` of our program in ipvs mode, one measurement each. */
+  readonly firewalls: readonly Firewall[]
   /** `kubeIPVS.virtualAddresses` of our program and of the floor. */
   readonly virtualAddresses: 'addresses' | 'routes'
   /** How often each program is started in a fresh boot. */
@@ -27,8 +29,8 @@ export interface BenchOptions {
 const MAX_SERVICES = 200_000
 /** What the measurements of a fixed form refuse. */
 const REFUSED = {
-  handover: ['hostile', 'virtual-addresses', 'repeats', 'changes', 'idle-seconds'],
-  hostile: ['handover', 'mode', 'virtual-addresses', 'repeats', 'idle-seconds'],
+  handover: ['hostile', 'firewall', 'virtual-addresses', 'repeats', 'changes', 'idle-seconds'],
+  hostile: ['handover', 'mode', 'firewall', 'virtual-addresses', 'repeats', 'idle-seconds'],
 } as const
 
 /**
@@ -46,6 +48,7 @@ export function parseBenchOptions(
         services: { type: 'string', multiple: true },
         endpoints: { type: 'string', default: '5' },
         mode: { type: 'string', multiple: true },
+        firewall: { type: 'string', multiple: true },
         'virtual-addresses': { type: 'string' },
         repeats: { type: 'string' },
         changes: { type: 'string' },
@@ -66,6 +69,9 @@ export function parseBenchOptions(
       modes:
         parts(values.mode)?.map((text) => oneOf('mode', text, ['ipvs', 'iptables'])) ??
         (withKubeProxy || what === 'handover' ? ['ipvs', 'iptables'] : ['ipvs']),
+      firewalls: parts(values.firewall)?.map((text) => oneOf('firewall', text, ['iptables', 'nftables'])) ?? [
+        'iptables',
+      ],
       virtualAddresses: oneOf('virtual-addresses', values['virtual-addresses'] ?? 'addresses', ['addresses', 'routes']),
       repeats: whole('repeats', values.repeats ?? '3', 100),
       changes: whole('changes', values.changes ?? (what === 'hostile' ? '300' : '200'), 100_000),

@@ -93,10 +93,15 @@ function columnsOf(results: readonly BenchResult[]): Column[] {
   ]).flat()
 }
 
-function resultColumn({ numbers, spread, mode, program }: BenchResult): Column {
+function resultColumn(
+  { numbers, spread, mode, program, firewall }: BenchResult,
+  _index: number,
+  inMode: readonly BenchResult[],
+): Column {
   return {
     mode,
-    name: program,
+    // The programs differ, or the firewalls of one program.
+    name: inMode.filter((one) => one.program === program).length > 1 ? (firewall ?? program) : program,
     value: (field) => numbers[field],
     cell: (field, divisor) => {
       const value = numbers[field]

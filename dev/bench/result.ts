@@ -5,11 +5,14 @@
 import { percentile, rounded } from './statistics.ts'
 
 export type Mode = 'ipvs' | 'iptables'
+export type Firewall = 'iptables' | 'nftables'
 
 /** A program in one of its modes. */
 export interface Subject {
   readonly program: 'kube-ipvs' | 'kube-proxy'
   readonly mode: Mode
+  /** `kubeIPVS.firewall` of our program in ipvs mode; otherwise absent. */
+  readonly firewall?: Firewall
 }
 
 /** The parts of a report. */
@@ -144,6 +147,7 @@ export function summarise(
   return {
     program: own.program,
     mode: own.mode,
+    ...(own.firewall === undefined ? {} : { firewall: own.firewall }),
     numbers: Object.fromEntries(FIELDS.map((field) => [field, percentile(valuesOf(field), 0.5)])) as Numbers, // of every field
     spread,
     kubeProxyRatio: kubeProxy === undefined ? null : ratiosOf(own, kubeProxy),

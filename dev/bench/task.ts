@@ -2,7 +2,7 @@
 import type { ApiServerProcess } from './api-server-process.ts'
 import type { ProgramCommand } from './guest-node.ts'
 import type { MeasuredProgram } from './measured-program.ts'
-import type { Measured, Mode } from './result.ts'
+import type { Firewall, Measured, Mode } from './result.ts'
 import type { TableView } from './table-view.ts'
 
 /** `inside`: what the program says of itself, its messages to the kernel and how long its event loop was held. */
@@ -35,6 +35,7 @@ export interface TrafficTask {
 /** What the host asks of a guest, as one argument of JSON. */
 export interface GuestTask extends ProgramCommand {
   readonly mode: Mode
+  readonly firewall?: Firewall
   /** Only our program has a choice. */
   readonly virtualAddresses: 'addresses' | 'routes'
   readonly services: number

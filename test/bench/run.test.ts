@@ -69,6 +69,16 @@ describe('formatReport', () => {
     assert.match(text, /Calibration +system call.*\n +3\.40 µs +2\.01 ms +8\.80 µs +2\.20 ms/)
   })
 
+  it('names the firewalls where one program is measured with both', () => {
+    const results = (['iptables', 'nftables'] as const).map((firewall) =>
+      summarise({ program: 'kube-ipvs', mode: 'ipvs', firewall, measured: [MEASURED, MEASURED] }, [500], undefined),
+    )
+    const heading = formatReport({ ...runOf([]), results })
+      .split('\n')
+      .find((line) => line.includes('nftables'))
+    assert.match(heading ?? '', /^ +iptables +nftables$/)
+  })
+
   it('omits what was not measured', () => {
     assert.doesNotMatch(formatReport(runOf([])), /cold start/)
   })

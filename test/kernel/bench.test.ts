@@ -10,7 +10,7 @@ import { compile } from '../../dev/bench/floor.ts'
 import type { HandoverTask } from '../../dev/bench/handover-guest.ts'
 import type { HandoverMeasured } from '../../dev/bench/handover-result.ts'
 import { IptablesTable } from '../../dev/bench/iptables-table.ts'
-import type { Measured, Mode } from '../../dev/bench/result.ts'
+import type { Firewall, Measured, Mode } from '../../dev/bench/result.ts'
 import type { Expected } from '../../dev/bench/table-view.ts'
 import type { GuestTask, Outcome } from '../../dev/bench/task.ts'
 import { needs } from './needs.ts'
@@ -72,13 +72,13 @@ function assertColdStart(result: Measured): void {
   assert.ok(number(result.coldStartApiBytes) > 20_000, String(result.coldStartApiBytes))
 }
 
-async function measuredTraffic(mode: Mode): Promise<Measured> {
+async function measuredTraffic(mode: Mode, firewall?: Firewall): Promise<Measured> {
   const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-traffic-test-'))
   try {
     const compiled = await compile(join(ROOT, 'dev/bench/traffic.c'), folder)
     assert.ok('program' in compiled, JSON.stringify(compiled))
     const traffic = { program: compiled.program, requests: 20, connections: 40, clients: 2 }
-    return await measured({ mode, phases: ['traffic', 'changes'], traffic })
+    return await measured({ mode, ...(firewall && { firewall }), phases: ['traffic', 'changes'], traffic })
   } finally {
     rmSync(folder, { recursive: true })
   }
@@ -127,11 +127,12 @@ describe('the bench in its guest', { concurrency: true }, () => {
     assertColdStart(await measured({ mode: 'iptables' })),
   )
 
-  it('sends traffic through the ClusterIP in the middle in ipvs mode', needs('program:gcc'), async () => {
-    const result = await measuredTraffic('ipvs')
-    assertTraffic(result)
-    assert.equal(result.rulesBefore, null)
-  })
+  for (const firewall of ['iptables', 'nftables'] as const)
+    it(`sends traffic through the ClusterIP in the middle with ${firewall}`, needs('program:gcc'), async () => {
+      const result = await measuredTraffic('ipvs', firewall)
+      assertTraffic(result)
+      assert.equal(result.rulesBefore, null)
+    })
 
   it(
     'sends traffic through the ClusterIP in the middle in iptables mode',
