@@ -17,7 +17,7 @@ export interface AuditOptions {
   /** A connection that is used for nothing else, so that a change never waits for a list. */
   readonly ipvs: Pick<IpvsConnection, 'listDestinations' | 'visitServices'>
   readonly mirror: AuditedMirror<VirtualServer>
-  readonly share: AuditShare
+  readonly share: Pick<AuditShare, 'rest'>
   /** A difference was found: the caller should ask for a pass. */
   readonly onDoubt: () => void
   /** Everything compared since the last call was equal. */
@@ -33,7 +33,13 @@ export async function auditVirtualServers(options: AuditOptions): Promise<void> 
 }
 
 async function auditFields(options: AuditOptions, budget: Budget): Promise<void> {
-  const { ipvs, mirror, share, signal } = options
+  await findDifferentFields(options, budget)
+  await options.share.rest(budget, options.signal)
+}
+
+/** Lists the virtual servers once. */
+async function findDifferentFields(options: AuditOptions, budget: Budget): Promise<void> {
+  const { ipvs, mirror, signal } = options
   const comparison = new Comparison<VirtualServer, VirtualServerFields>(mirror, { isSame: sameFields })
   await ipvs.visitServices(
     (service) => {
@@ -42,12 +48,12 @@ async function auditFields(options: AuditOptions, budget: Budget): Promise<void>
     { signal, budget, onRestart: () => comparison.restart() },
   )
   report(comparison.end(), options)
-  await share.rest(budget, signal)
 }
 
 async function auditRealServers(options: AuditOptions, budget: Budget): Promise<void> {
   const { ipvs, mirror, share, signal } = options
   let doubtful: VirtualServerKey[] = []
+  let mayBeFlushed = true
   const endStretch = async (): Promise<void> => {
     if (doubtful.length > 0) mirror.doubt(doubtful)
     report(doubtful.length > 0, options)
@@ -63,6 +69,12 @@ async function auditRealServers(options: AuditOptions, budget: Budget): Promise<
     // The mirror may have changed during the list: only its current state counts.
     const now = mirror.live(key)?.realServers ?? []
     if (!sameRealServers(servers, now)) doubtful.push(key)
+    // IPVS lists no real servers of a virtual server that is not there. Another program may have removed all of
+    // them, and this round takes minutes at thousands: so one list finds the others now.
+    if (mayBeFlushed && servers.length === 0 && now.length > 0) {
+      mayBeFlushed = false
+      await findDifferentFields(options, budget)
+    }
     if (budget.spent()) await endStretch()
   }
   await endStretch()

@@ -90,6 +90,45 @@ describe('auditVirtualServers', () => {
     assert.equal(budgets.has(undefined), false)
   })
 
+  it('finds every virtual server of a table that is flushed in the middle of a round, before it rests', async () => {
+    const live = new Map(many.map((server) => [virtualServerKey(server), server]))
+    const doubts = new Set<string>()
+    const doubtsAtRests: number[] = []
+    let reads = 0
+    let lists = 0
+    const isFlushed = (): boolean => reads > 5
+    await auditVirtualServers({
+      ipvs: {
+        visitServices: async (visit) => {
+          lists++
+          if (!isFlushed()) for (const fields of many) visit({ kind: 'address', fields })
+        },
+        listDestinations: async (id) => {
+          reads++
+          const server = isFlushed() || 'fwmark' in id ? undefined : live.get(virtualServerKey(id))
+          const counts = { activeConnections: 0, inactiveConnections: 0, persistentConnections: 0 }
+          return (server?.realServers ?? []).map((realServer) => ({ realServer, ...counts }))
+        },
+      },
+      mirror: {
+        live: (key) => live.get(key),
+        liveKeys: () => live.keys(),
+        doubt: (some) => some.forEach((key) => doubts.add(key)),
+      },
+      // Each stretch is over at once and is followed by a rest.
+      share: {
+        rest: async () => {
+          if (isFlushed()) doubtsAtRests.push(doubts.size)
+        },
+      },
+      onDoubt: () => undefined,
+      signal: new AbortController().signal,
+    })
+    assert.equal(doubtsAtRests[0], many.length)
+    // A program that removes virtual servers again and again does not make the round longer.
+    assert.equal(lists, 2)
+  })
+
   it('ends its round although virtual servers are removed and added again meanwhile', async () => {
     const live = new Map(many.slice(0, 100).map((server) => [virtualServerKey(server), server]))
     let reads = 0

@@ -6,7 +6,7 @@ import { service, slice } from '../support/manifests.ts'
 import { boundAddresses, freshNode, ipvsadm, kubeLines, setsText, virtualServers } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { isMet } from './needs.ts'
-import { eventually } from '../support/deadline.ts'
+import { AUDITED_MS, eventually } from '../support/deadline.ts'
 
 const WEB = service('web', { clusterIP: '10.96.0.1' })
 const WEB_SLICE = slice('web', ['10.244.0.1', '10.244.0.2'])
@@ -130,16 +130,16 @@ describe('daemon', () => {
 
   // Each on a separate Service, because repeated repairs of one key are slowed down.
   const drifts: readonly [what: string, command: (vip: string) => string, deadlineMs: number][] = [
-    ['a deleted virtual server', (vip) => `ipvsadm -D -t ${vip}:80`, 15_000],
-    ['another scheduler', (vip) => `ipvsadm -E -t ${vip}:80 -s lc`, 15_000],
-    ['persistence', (vip) => `ipvsadm -E -t ${vip}:80 -s rr -p 100`, 15_000],
-    ['a deleted real server', (vip) => `ipvsadm -d -t ${vip}:80 -r 10.244.0.1:8080`, 15_000],
-    ['another weight', (vip) => `ipvsadm -e -t ${vip}:80 -r 10.244.0.1:8080 -m -w 5`, 15_000],
-    ['weight 0', (vip) => `ipvsadm -e -t ${vip}:80 -r 10.244.0.1:8080 -m -w 0`, 15_000],
-    ['a connection limit', (vip) => `ipvsadm -e -t ${vip}:80 -r 10.244.0.1:8080 -m -w 1 -x 10`, 15_000],
-    ['a foreign virtual server', () => 'ipvsadm -A -t 10.9.9.9:80 -s rr', 15_000],
-    ['a foreign real server', (vip) => `ipvsadm -a -t ${vip}:80 -r 10.9.9.9:80 -m`, 15_000],
-    ['a flush', () => 'ipvsadm -C', 15_000],
+    ['a deleted virtual server', (vip) => `ipvsadm -D -t ${vip}:80`, AUDITED_MS],
+    ['another scheduler', (vip) => `ipvsadm -E -t ${vip}:80 -s lc`, AUDITED_MS],
+    ['persistence', (vip) => `ipvsadm -E -t ${vip}:80 -s rr -p 100`, AUDITED_MS],
+    ['a deleted real server', (vip) => `ipvsadm -d -t ${vip}:80 -r 10.244.0.1:8080`, AUDITED_MS],
+    ['another weight', (vip) => `ipvsadm -e -t ${vip}:80 -r 10.244.0.1:8080 -m -w 5`, AUDITED_MS],
+    ['weight 0', (vip) => `ipvsadm -e -t ${vip}:80 -r 10.244.0.1:8080 -m -w 0`, AUDITED_MS],
+    ['a connection limit', (vip) => `ipvsadm -e -t ${vip}:80 -r 10.244.0.1:8080 -m -w 1 -x 10`, AUDITED_MS],
+    ['a foreign virtual server', () => 'ipvsadm -A -t 10.9.9.9:80 -s rr', AUDITED_MS],
+    ['a foreign real server', (vip) => `ipvsadm -a -t ${vip}:80 -r 10.9.9.9:80 -m`, AUDITED_MS],
+    ['a flush', () => 'ipvsadm -C', AUDITED_MS],
     ['a deleted address', (vip) => `ip address delete ${vip}/32 dev kube-ipvs0`, 2000],
     ['a foreign address', () => 'ip address add 10.9.9.9/32 dev kube-ipvs0', 2000],
     ['a deleted device', () => 'ip link delete kube-ipvs0', 2000],

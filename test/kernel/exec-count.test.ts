@@ -7,7 +7,7 @@ import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { isBareGuest, NFT } from '../support/bare-guest.ts'
 import type { Workbench } from '../support/daemon.ts'
-import { until } from '../support/deadline.ts'
+import { AUDITED_MS, until } from '../support/deadline.ts'
 import { bothFamilies, everyKind, settled, type VirtualAddresses } from '../support/every-kind.ts'
 import { ExecCount } from '../support/exec-count.ts'
 import { rowsOfRun } from '../support/extent.ts'
@@ -54,7 +54,7 @@ describe('the daemon', needs('x86-64'), () => {
     await settled(2)
     disturb()
     sh('ipvsadm -C; ip link set kube-ipvs0 down; ip address flush dev kube-ipvs0')
-    await settled(2)
+    await settled(2, undefined, undefined, AUDITED_MS)
     configure('routes')
     await settled(2, undefined, 'routes')
     for (const path of ['/metrics', '/healthz', '/configz'])
