@@ -3,6 +3,7 @@
  * have. The texts of elements are those that `nft list table` prints.
  */
 import {
+  CATCH_ALL,
   NFT_FAMILY,
   type NftAction,
   type NftChain,
@@ -16,7 +17,7 @@ import type { IpFamily } from '../values/protocol.ts'
 import type { SetQuestion } from './sets.ts'
 import type { Hook } from './types.ts'
 
-/** What a set has of a packet; `unknown`: the kernel's set is of a kind whose elements are not read. */
+/** What a set has of a packet; `unknown`: the kernel's set, or what it has, is of a kind that this program never writes. */
 export type FoundElement =
   | { readonly kind: 'found'; readonly value: string; readonly action: NftAction | undefined }
   | { readonly kind: 'none' | 'unknown' }
@@ -83,13 +84,10 @@ export class PrivateRules {
   find(set: string, fields: readonly PacketField[], packet: SetQuestion): FoundElement {
     const elements = this.#sets.get(set)
     if (elements === undefined) return { kind: 'unknown' }
-    const values: string[] = []
-    for (const field of fields) {
-      const value = valueOf(field, packet)
-      if (value === undefined) return { kind: 'none' }
-      values.push(value)
-    }
-    const element = elements.get(values.join(' . '))
+    const values = fields.map((field) => valueOf(field, packet))
+    const own = values.includes(undefined) ? undefined : elements.get(values.join(' . '))
+    const element = own ?? elements.get(CATCH_ALL)
+    if (element?.isForeign === true) return { kind: 'unknown' }
     return element === undefined ? { kind: 'none' } : { kind: 'found', value: element.value, action: element.action }
   }
 }

@@ -9,13 +9,18 @@ import type { ReceivedMessage } from '../netlink/message.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { decodeVerdict, encodeVerdict } from './expression-codec.ts'
 import { encodeKey, keyLength, readKey } from './fields.ts'
-import { type NftElement, type NftSet, PRIVATE_TABLE } from './types.ts'
+import { CATCH_ALL, type NftElement, type NftSet, PRIVATE_TABLE } from './types.ts'
 import { beginNft, NFTA_DATA_VALUE, NFTA_LIST_ELEM, nftAttributes } from './wire.ts'
 
 const NFTA_SET_ELEM_LIST_SET = 2
 const NFTA_SET_ELEM_LIST_ELEMENTS = 3
 const NFTA_SET_ELEM_KEY = 1
 const NFTA_SET_ELEM_DATA = 2
+const NFTA_SET_ELEM_FLAGS = 3
+const NFTA_SET_ELEM_EXPR = 7
+const NFTA_SET_ELEM_EXPRESSIONS = 11
+/** Of an element without a key, from Linux 5.13 on. */
+const NFT_SET_ELEM_CATCHALL = 2
 
 /** The most elements of a set in one message: none is longer than 60 bytes. */
 export const MAX_ELEMENTS = 500
@@ -45,10 +50,13 @@ export function encodeElements(
 
 function encodeElement(batch: MessageBatch, family: IpFamily, value: string, action: NftElement['action']): void {
   const element = batch.nest(NFTA_LIST_ELEM)
-  const key = batch.nest(NFTA_SET_ELEM_KEY)
-  const { bytes, length } = encodeKey(value, family)
-  batch.binary(NFTA_DATA_VALUE, bytes.subarray(0, length))
-  batch.endNest(key)
+  if (value === CATCH_ALL) batch.u32be(NFTA_SET_ELEM_FLAGS, NFT_SET_ELEM_CATCHALL)
+  else {
+    const key = batch.nest(NFTA_SET_ELEM_KEY)
+    const { bytes, length } = encodeKey(value, family)
+    batch.binary(NFTA_DATA_VALUE, bytes.subarray(0, length))
+    batch.endNest(key)
+  }
   if (action !== undefined) {
     const data = batch.nest(NFTA_SET_ELEM_DATA)
     encodeVerdict(batch, action)
@@ -90,16 +98,32 @@ export function decodeElements(message: ReceivedMessage, set: NftSet, visit: (el
 function decodeElement(attributes: AttributeCursor, { family, name, fields, isMap }: NftSet): NftElement | undefined {
   let value: string | undefined
   let action: NftElement['action']
+  let isForeign = false
   while (attributes.next())
-    if (attributes.type === NFTA_SET_ELEM_KEY) {
-      const key = attributes.nested()
-      while (key.next())
-        if (key.type === NFTA_DATA_VALUE) {
-          key.expect(keyLength(fields, family))
-          value = readKey(key.bytes, key.offset, fields, family)
-        }
-    } else if (attributes.type === NFTA_SET_ELEM_DATA && isMap) action = decodeVerdict(attributes.nested())
+    switch (attributes.type) {
+      case NFTA_SET_ELEM_KEY: {
+        const key = attributes.nested()
+        while (key.next())
+          if (key.type === NFTA_DATA_VALUE) {
+            key.expect(keyLength(fields, family))
+            value = readKey(key.bytes, key.offset, fields, family)
+          }
+        break
+      }
+      case NFTA_SET_ELEM_DATA:
+        if (isMap) action = decodeVerdict(attributes.nested())
+        break
+      case NFTA_SET_ELEM_FLAGS:
+        if ((attributes.u32be() & NFT_SET_ELEM_CATCHALL) !== 0) value ??= CATCH_ALL
+        break
+      case NFTA_SET_ELEM_EXPR:
+      case NFTA_SET_ELEM_EXPRESSIONS:
+        isForeign = true
+        break
+      default:
+    }
   if (value === undefined) return undefined
-  const element = { kind: 'element', family, set: name, value } as const
-  return action === undefined ? element : { ...element, action }
+  const plain = { kind: 'element', family, set: name, value } as const
+  const element = action === undefined ? plain : { ...plain, action }
+  return isForeign ? { ...element, isForeign: true } : element
 }

@@ -17,7 +17,7 @@ import { decodeElements, encodeGetElement, encodeGetElements } from './element-c
 import { decodeCount, decodeSet, encodeGetSet, encodeGetSets, type ListedSet, NetworksDecoder } from './set-codec.ts'
 import { decodeStatements, isAnonymous } from './statement-decoder.ts'
 import { decodePrivateTable, encodeGetTables, type ListedTable } from './table-codec.ts'
-import type { NftChain, NftElement, NftRule, NftSet } from './types.ts'
+import { CATCH_ALL, type NftChain, type NftElement, type NftRule, type NftSet } from './types.ts'
 
 /** Sets with fewer elements fit one datagram of a dump, so that they are read at once. */
 const SMALL = 100
@@ -72,13 +72,15 @@ export class PrivateTableReader {
     let isTwice = await this.#isTwice(first, found)
     for (let attempt = 1; ; attempt++) {
       const count = await this.#count(set)
-      const isWhole = count === undefined ? !isTwice : count === found.size
+      // The kernel does not count the element that stands for all others.
+      const counted = found.has(CATCH_ALL) ? found.size - 1 : found.size
+      const isWhole = count === undefined ? !isTwice : count === counted
       if (isWhole || (attempt === MAX_ATTEMPTS && count === undefined)) return [...found.values()]
       if (attempt === MAX_ATTEMPTS)
-        throw netlinkError('netlink-dump-interrupted', `${found.size} of ${count} elements of ${set.name} were listed`)
+        throw netlinkError('netlink-dump-interrupted', `${counted} of ${count} elements of ${set.name} were listed`)
       await sleep(ENLARGING_MS, undefined, { signal: this.#signal })
       // Elements were deleted meanwhile.
-      if (count !== undefined && count < found.size) found = new Map()
+      if (count !== undefined && count < counted) found = new Map()
       isTwice = await this.#isTwice(await this.#elements(set), found)
     }
   }

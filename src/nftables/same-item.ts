@@ -27,7 +27,7 @@ function sameSet(a: NftSet, b: NftSet): boolean {
 }
 
 function sameElement(a: NftElement, b: NftElement): boolean {
-  return a.set === b.set && a.value === b.value && sameAction(a.action, b.action)
+  return a.set === b.set && a.value === b.value && a.isForeign === b.isForeign && sameAction(a.action, b.action)
 }
 
 function sameAction(a: NftAction | undefined, b: NftAction | undefined): boolean {

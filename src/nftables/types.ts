@@ -98,11 +98,16 @@ export interface NftElement {
   readonly kind: 'element'
   readonly family: IpFamily
   readonly set: string
-  /** The values of the set's fields, joined as nft prints them: `10.96.0.1 . tcp . 80`. */
+  /** The values of the set's fields, joined as nft prints them: `10.96.0.1 . tcp . 80`; or CATCH_ALL. */
   readonly value: string
   /** Of a map. */
   readonly action?: NftAction
+  /** Read from a kernel only: it has an expression of its own (a limit, a counter), which this program never writes. */
+  readonly isForeign?: true
 }
+
+/** The value of an element that stands for every value that the set does not have. This program never writes one. */
+export const CATCH_ALL = '*'
 
 export type NftItem = PrivateTable | NftSet | NftChain | NftElement
 

@@ -271,6 +271,38 @@ describe('what other programs write into a private table', () => {
     assert.match(outcomes[0]?.conditions[0]?.because ?? '', /"quota".*nft list table ip kube-ipvs/)
   })
 
+  it('is found where it stands for every value that a set or a map does not have', () => {
+    const set: NftItem = { kind: 'set', family: 'IPv4', name: 's', fields: ['daddr', 'l4proto', 'dport'], isMap: false }
+    const map: NftItem = { ...set, name: 'm', isMap: true }
+    const lookup: NftStatement = { kind: 'lookup', fields: ['daddr', 'l4proto', 'dport'], set: 's' }
+    const verdicts: NftStatement = { kind: 'verdict-map', fields: ['daddr', 'l4proto', 'dport'], map: 'm' }
+    const every = element('s', '*')
+    const drop: NftItem = { kind: 'element', family: 'IPv4', set: 'm', value: '*', action: { kind: 'drop' } }
+    for (const [world, found] of [
+      [inputWorld([rule(lookup, DROP)], [set, every]), { name: 's', entry: '*' }],
+      [inputWorld([rule(verdicts)], [map, drop]), { name: 'm', entry: '*' }],
+    ] as const)
+      for (const packet of [PACKET, { ...PACKET, protocol: 'icmp' as const }]) {
+        const path = explain(world, packet)
+        assert.deepEqual(
+          path.outcomes.map(({ end }) => end.kind),
+          ['dropped'],
+        )
+        assert.deepEqual(
+          allSteps(path).flatMap(({ sets }) => sets),
+          [found],
+        )
+      }
+  })
+
+  it('is no element of ours where it has an expression of its own, such as a limit', () => {
+    const set: NftItem = { kind: 'set', family: 'IPv4', name: 's', fields: ['l4proto'], isMap: false }
+    const limited: NftItem = { kind: 'element', family: 'IPv4', set: 's', value: 'tcp', isForeign: true }
+    const lookup: NftStatement = { kind: 'lookup', fields: ['l4proto'], set: 's' }
+    const { outcomes } = explain(inputWorld([rule(lookup, DROP)], [set, limited]), PACKET)
+    assert.deepEqual(outcomes.map(({ end }) => end.kind).toSorted(), ['delivered', 'dropped'])
+  })
+
   it('is one condition where a packet meets the same rule again', () => {
     const twice = [rule(to('jump', 'a')), rule(to('jump', 'a'))]
     const { outcomes } = explain(inputWorld(twice, [chain('a', rule(foreign('quota'), foreign('x')))]), PACKET)

@@ -150,6 +150,10 @@ describe('a private table', needs('nft'), () => {
       insert rule ip kube-ipvs services counter accept
       add element ip kube-ipvs ports { 192.0.2.1 . icmp . 7, 192.0.2.1 . 99 . 7 }
       delete element ip kube-ipvs ports { 10.96.0.1 . tcp . 443 }
+      add element ip kube-ipvs ports { * }
+      add element ip kube-ipvs marks { * : goto called }
+      delete element ip kube-ipvs ports { 10.96.0.1 . sctp . 65535 }
+      add element ip kube-ipvs ports { 10.96.0.1 . sctp . 65535 counter }
       add chain ip kube-ipvs filter-input { policy drop; }
 END
       nft 'add table ip kube-ipvs { flags dormant; }'`)
@@ -159,6 +163,8 @@ END
       'add ip element ports 10.96.0.1 . tcp . 443',
       'delete ip chain called',
       'delete ip chain theirs',
+      'delete ip element marks *',
+      'delete ip element ports *',
       'delete ip element ports 192.0.2.1 . 99 . 7',
       'delete ip element ports 192.0.2.1 . icmp . 7',
       'delete ip set theirs',
@@ -166,6 +172,7 @@ END
       'replace ip',
       'replace ip chain filter-input',
       'replace ip chain services',
+      'replace ip element ports 10.96.0.1 . sctp . 65535',
     ])
     await apply(...ops)
     assert.deepEqual(differences(wanted, await tables.list('all', signal)), [])

@@ -9,7 +9,8 @@ import { decodeElements, encodeElements, MAX_ELEMENTS, MAX_MAP_ELEMENTS } from '
 import { decodeSet, encodeNetworks, encodeNewSet, NetworksDecoder } from '../../src/nftables/set-codec.ts'
 import { decodeStatements } from '../../src/nftables/statement-decoder.ts'
 import { decodePrivateTable, encodeNewTable } from '../../src/nftables/table-codec.ts'
-import type { NftChain, NftElement, NftSet } from '../../src/nftables/types.ts'
+import { NFT_TABLE } from '../../src/nftables/kind.ts'
+import { type NftChain, type NftElement, nftKey, type NftSet } from '../../src/nftables/types.ts'
 import { visitMessages } from '../../src/netlink/message.ts'
 import { hex, message, onlyMessage, toHex } from '../netlink/wire.ts'
 import { someElement, someFamily, someSet } from './arbitraries.ts'
@@ -217,6 +218,42 @@ describe('what other programs made', () => {
       assert.ok(bytes.includes(from))
       const set = decodeSet(onlyMessage(hex(bytes.replace(from, to))))
       assert.equal(set?.kind === 'set' && set.isForeign, true, to)
+    }
+  })
+
+  it('an element that stands for every value is read and deleted as nft writes it', () => {
+    // NFTA_SET_ELEM_FLAGS: NFT_SET_ELEM_CATCHALL, and no key
+    const [set, map] = ['0a000200 706f727473000000', '0b000200 72616e6765730000']
+    const received = (family: string, rest: string): ReceivedMessage =>
+      onlyMessage(message(0x0a0c, 0, 1, hex(`${family}000000 ${TABLE} ${rest}`)))
+    const inSet = received('0a', `${set} 10000380 0c000180 08000300 00000002`)
+    const every: NftElement = { ...PORT, value: '*' }
+    assert.deepEqual(elementsOf(inSet, PORTS), [every])
+    const inMap = received('02', `${map} 20000380 1c000180 08000300 00000002 10000280 0c000280 08000100 00000000`)
+    assert.deepEqual(elementsOf(inMap, RANGES), [{ ...JUMP, value: '*', action: { kind: 'drop' } }])
+    assert.equal(
+      payload((batch) => encodeElements(batch, 'DELSETELEM', 'IPv6', 'ports', [every])),
+      blanks(`0a000000 ${TABLE} ${set} 10000380 0c000180 08000300 00000002`),
+    )
+    assert.deepEqual(NFT_TABLE.diff(nftKey(every), undefined, every).map(NFT_TABLE.text), [
+      "nft delete element ip6 kube-ipvs ports '{ * }'",
+    ])
+  })
+
+  it('an element with an expression of its own is foreign, and replaced', () => {
+    // NFTA_SET_ELEM_EXPR, NFTA_SET_ELEM_EXPRESSIONS: their contents do not matter.
+    for (const expression of ['10000780 0c000100 636f756e74657200', '14000b80 10000180 0c000100 636f756e74657200']) {
+      const list = `28000000 24000000 20000180 1c000100 fd000000 00000000 00000000 00000001 11000000 00350000`
+      const length = hex(expression).length
+      const bytes = hex(`0a000000 ${TABLE} 0a000200 706f727473000000 ${list} ${expression}`)
+      const view = new DataView(bytes.buffer, bytes.byteOffset + 4 + hex(TABLE).length + 12)
+      view.setUint32(0, ((0x28 + length) << 24) | (3 << 8) | 0x80)
+      view.setUint32(4, ((0x24 + length) << 24) | (1 << 8) | 0x80)
+      const [element, ...more] = elementsOf(onlyMessage(message(0x0a0c, 0, 1, bytes)), PORTS)
+      assert.deepEqual([element, more], [{ ...PORT, isForeign: true }, []])
+      assert.deepEqual(NFT_TABLE.diff(nftKey(PORT), PORT, element).map(NFT_TABLE.text), [
+        "nft 'delete element ip6 kube-ipvs ports { fd00::1 . udp . 53 }; add element ip6 kube-ipvs ports { fd00::1 . udp . 53 }'",
+      ])
     }
   })
 

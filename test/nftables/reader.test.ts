@@ -118,6 +118,16 @@ describe('the elements of a set', () => {
     assert.equal(asked.get(GETSETELEM), 5)
   })
 
+  it('are whole with one that stands for every value, which the kernel does not count', async () => {
+    const { reader: one, asked } = reader((type, sequence) =>
+      type === GETSET
+        ? [setRow(sequence, 150)]
+        : [elementRow(sequence, [...ports(0, 150), { ...port(0), value: '*' }]), doneMessage(0, sequence)],
+    )
+    assert.equal((await one.elements(PORTS)).length, 151)
+    assert.equal(asked.get(GETSETELEM), 1)
+  })
+
   it('are what was listed where the kernel does not count and one is always listed twice', async () => {
     const { reader: one } = reader((type, sequence) =>
       type === GETSET

@@ -19,7 +19,14 @@ import { VIRTUAL_SERVERS } from '../../ipvs/diff.ts'
 import { ROUTES } from '../../ipvs/route-diff.ts'
 import type { VirtualServer, VirtualServerKey } from '../../ipvs/types.ts'
 import { NFT_TABLE } from '../../nftables/kind.ts'
-import { NFT_FAMILY, type NftElement, nftKey, type NftOperation, PRIVATE_TABLE } from '../../nftables/types.ts'
+import {
+  CATCH_ALL,
+  NFT_FAMILY,
+  type NftElement,
+  nftKey,
+  type NftOperation,
+  PRIVATE_TABLE,
+} from '../../nftables/types.ts'
 import { type FrontendKey, parseFrontendKey } from '../../service/frontends.ts'
 import { type PlanRow, type RowKind, rowOf } from '../../sync/plan.ts'
 import type { IpFamily } from '../../values/protocol.ts'
@@ -149,8 +156,9 @@ export const SERVICE_TABLES = {
     },
     at: (frontend, items) => {
       const { family, address, port, protocol } = parseFrontendKey(frontend)
-      const value = `${address} . ${protocol} . ${port}`
-      return SET_NAMES.map((set) => nftKey({ kind: 'element', family, set, value })).filter((key) => items.has(key))
+      const values = [`${address} . ${protocol} . ${port}`, CATCH_ALL]
+      const keys = SET_NAMES.flatMap((set) => values.map((value) => nftKey({ kind: 'element', family, set, value })))
+      return keys.filter((key) => items.has(key))
     },
   },
   'chains-IPv4': chainsOf('IPv4'),
