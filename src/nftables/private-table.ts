@@ -5,7 +5,6 @@
  */
 import { MessageBatch } from '../netlink/batch.ts'
 import type { NetlinkConnection } from '../netlink/connection.ts'
-import { KernelError } from '../netlink/errors.ts'
 import type { TableIo } from '../sync/table.ts'
 import type { Budget } from '../values/budget.ts'
 import { newBudget } from '../values/event-loop.ts'
@@ -14,7 +13,7 @@ import type { IpFamily } from '../values/protocol.ts'
 import { NFT_TABLE } from './kind.ts'
 import { PrivateLists } from './private-lists.ts'
 import { PrivateTableReader } from './reader.ts'
-import { missingNfTables, ownedByOther } from './refusals.ts'
+import { namedReadError, ownedByOther } from './refusals.ts'
 import { rebuildTable } from './rebuild.ts'
 import { type RunOptions, TransactionRun } from './transaction-run.ts'
 import { type NftItem, nftKey, type NftOperation } from './types.ts'
@@ -46,22 +45,7 @@ export class PrivateTables implements TableIo<NftItem, NftOperation> {
 
   async list(keys: readonly string[] | 'all', signal: AbortSignal): Promise<Map<string, NftItem>> {
     const found = new Map<string, NftItem>()
-    const budget = newBudget()
-    try {
-      for (const family of this.#families) {
-        const lists = new PrivateLists(new PrivateTableReader(this.#netlink, { signal, budget }), family, this.#owner)
-        const items = keys === 'all' ? lists.all() : lists.of(keys)
-        for await (const list of items)
-          for (const item of list) {
-            found.set(nftKey(item), item)
-            if (budget.spentBySteps()) await budget.turn()
-          }
-      }
-    } catch (error) {
-      // nfnetlink has no such subsystem.
-      if (error instanceof KernelError && error.code === 'EINVAL') throw missingNfTables()
-      throw error
-    }
+    await this.#read(keys, (item) => void found.set(nftKey(item), item), { signal, budget: newBudget() })
     return found
   }
 
@@ -70,13 +54,22 @@ export class PrivateTables implements TableIo<NftItem, NftOperation> {
    * elsewhere. The budget is that of the caller, who may rest in between.
    */
   async visit(visit: (item: NftItem) => void, options: VisitOptions): Promise<void> {
+    await this.#read('all', visit, options)
+  }
+
+  /** Rejects with `nftables-missing` where the kernel has no nf_tables, or none for a family. */
+  async #read(keys: readonly string[] | 'all', visit: (item: NftItem) => void, options: VisitOptions): Promise<void> {
     for (const family of this.#families) {
-      const reader = new PrivateTableReader(this.#netlink, options)
-      for await (const list of new PrivateLists(reader, family, this.#owner).all())
-        for (const item of list) {
-          visit(item)
-          if (options.budget?.spentBySteps() === true) await options.budget.turn()
-        }
+      const lists = new PrivateLists(new PrivateTableReader(this.#netlink, options), family, this.#owner)
+      try {
+        for await (const list of keys === 'all' ? lists.all() : lists.of(keys))
+          for (const item of list) {
+            visit(item)
+            if (options.budget?.spentBySteps() === true) await options.budget.turn()
+          }
+      } catch (error) {
+        throw namedReadError(error, family)
+      }
     }
   }
 

@@ -59,6 +59,16 @@ export function missingNfTables(family?: IpFamily): MissingFeature {
   )
 }
 
+/**
+ * The error of a reading: EINVAL is that of nfnetlink, which has no such subsystem, EOPNOTSUPP that of
+ * nf_tables, which was built without this family. Expressions are never named here: without them no rule was made.
+ */
+export function namedReadError(cause: unknown, family: IpFamily): Error {
+  const code = cause instanceof KernelError ? cause.code : undefined
+  if (code === 'EINVAL') return missingNfTables()
+  return code === 'EOPNOTSUPP' || code === 'EAFNOSUPPORT' ? missingNfTables(family) : asError(cause)
+}
+
 /** The private table belongs to another socket. */
 export function ownedByOther(family: IpFamily, owner: number): CodedError {
   return new CodedError(

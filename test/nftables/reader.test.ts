@@ -181,10 +181,25 @@ describe('chains', () => {
   })
 })
 
-describe('a kernel without nf_tables', () => {
+describe('a kernel without nf_tables, or without it for a family', () => {
+  const [EOPNOTSUPP, EPERM] = [95, 1]
+  /** Both ways to read everything, on a kernel that refuses to. */
+  const readings = (errno: number): Promise<unknown>[] => {
+    const { netlink } = reader((type, sequence) => (type === GETTABLE ? [errorMessage(errno, sequence)] : []))
+    const tables = new PrivateTables(netlink, { families: ['IPv6'] })
+    return [tables.list('all', signal), tables.visit(() => undefined, { signal })]
+  }
+
   it('is named, with its module', async () => {
-    const { netlink } = reader((type, sequence) => (type === GETTABLE ? [errorMessage(EINVAL, sequence)] : []))
-    const tables = new PrivateTables(netlink, { families: ['IPv4'] })
-    await assert.rejects(tables.list('all', signal), { code: 'nftables-missing', remedy: 'module nf_tables' })
+    for (const [errno, message] of [
+      [EINVAL, /has no nf_tables: load/],
+      [EOPNOTSUPP, /has no nf_tables for IPv6: load/],
+    ] as const)
+      for (const reading of readings(errno))
+        await assert.rejects(reading, { code: 'nftables-missing', remedy: 'module nf_tables', message })
+  })
+
+  it('is not blamed for another refusal', async () => {
+    for (const reading of readings(EPERM)) await assert.rejects(reading, { code: 'EPERM' })
   })
 })

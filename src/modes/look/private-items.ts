@@ -17,7 +17,6 @@ export async function visitPrivateItems(
   try {
     await askNetfilter(undefined, (netlink) => new PrivateTables(netlink, { families }).visit(visit, { signal }))
   } catch (error) {
-    // EINVAL: nfnetlink has no such subsystem.
-    if (!(error instanceof CodedError && (error.code === 'nftables-missing' || error.code === 'EINVAL'))) throw error
+    if (!(error instanceof CodedError && error.code === 'nftables-missing')) throw error
   }
 }
