@@ -111,7 +111,7 @@ export class IptablesTable implements TableIo<IptablesItem, IptablesOperation> {
 
   /** Finds only the named chains and the jumps of exactly our text. */
   async list(keys: readonly string[] | 'all', signal: AbortSignal): Promise<Map<string, IptablesItem>> {
-    const items = await this.#readItems(signal)
+    const items = await this.#readItems(keys === 'all', signal)
     if (keys === 'all') return items
     const found = new Map<string, IptablesItem>()
     for (const key of keys) {
@@ -121,7 +121,8 @@ export class IptablesTable implements TableIo<IptablesItem, IptablesOperation> {
     return found
   }
 
-  async #readItems(signal: AbortSignal): Promise<Map<string, IptablesItem>> {
+  /** @param isWhole the caller remembers all of it */
+  async #readItems(isWhole: boolean, signal: AbortSignal): Promise<Map<string, IptablesItem>> {
     let watched: Set<string> | undefined
     this.#watched.begin()
     try {
@@ -130,7 +131,7 @@ export class IptablesTable implements TableIo<IptablesItem, IptablesOperation> {
       watched = new Set()
       return this.#itemsOf(read, watched)
     } finally {
-      this.#watched.end(watched)
+      this.#watched.end(watched, isWhole)
     }
   }
 
@@ -198,7 +199,7 @@ export class IptablesTable implements TableIo<IptablesItem, IptablesOperation> {
     }
     const { family } = this
     const programs = {
-      present: async (stop: AbortSignal) => new Set((await this.#readItems(stop)).keys()),
+      present: async (stop: AbortSignal) => new Set((await this.#readItems(false, stop)).keys()),
       restore: (input: string, stop: AbortSignal) => this.#programs.restore(family, input, stop),
     }
     const places = this.#places

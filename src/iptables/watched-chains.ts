@@ -14,32 +14,34 @@ export class WatchedChains {
   #watched: ReadonlySet<string> = new Set()
   /** Chains to which a rule was added during the reading. */
   #added: Set<string> | undefined
-  #endedMs = 0
-  #isOutdated = false
+  #nextReadMs: number | undefined
   readonly #now: Clock
 
   constructor(now: Clock) {
     this.#now = now
   }
 
-  /** When to read again, because the last reading may have missed a rule; undefined: it did not. */
+  /** When to read again, because a reading may have missed a rule; undefined: none did. */
   nextReadMs(): number | undefined {
-    return this.#isOutdated ? this.#endedMs + PERIOD_MS : undefined
+    return this.#nextReadMs
   }
 
   begin(): void {
     this.#added = new Set()
-    this.#isOutdated = false
   }
 
-  /** Ends a reading, which found these chains; undefined: it failed. */
-  end(found: ReadonlySet<string> | undefined): void {
+  /**
+   * Ends a reading, which found these chains; undefined: it failed. Only one whose caller learned of
+   * everything makes up for what an earlier one may have missed.
+   */
+  end(found: ReadonlySet<string> | undefined, isWhole: boolean): void {
     const added = this.#added ?? new Set()
     this.#added = undefined
-    this.#endedMs = this.#now()
     if (found === undefined) return
-    this.#isOutdated = added.size >= MAX_KEPT || Array.from(added).some((key) => found.has(key))
     this.#watched = found
+    if (isWhole) this.#nextReadMs = undefined
+    const isEarly = added.size >= MAX_KEPT || Array.from(added).some((key) => found.has(key))
+    if (isEarly) this.#nextReadMs ??= this.#now() + PERIOD_MS
   }
 
   /** A rule is added to this chain: whether it was known when the last reading ended. */

@@ -148,6 +148,45 @@ describe('a jump of ours behind a rule of another program', () => {
     assert.equal(bench.memory.saves, before)
   })
 
+  it('is read again after a reading that may have missed a rule, whatever else was read meanwhile', async () => {
+    const { signal } = new AbortController()
+    const partly = async ({ table }: Bench): Promise<void> => {
+      assert.equal((await table.list(['nat KUBE-SERVICES'], signal)).size, 1)
+    }
+    /** A restore that fails without a reason, after which the run looks which jumps are there. */
+    const inBetween = async ({ memory, loop, pass }: Bench): Promise<void> => {
+      const [before, calls] = [memory.saves, { count: 0 }]
+      memory.instead = () => (calls.count++ === 0 ? { exitCode: 1, errorText: 'it did not work' } : undefined)
+      for (const key of ['nat KUBE-SERVICES', 'filter KUBE-FORWARD']) {
+        const item = loop.sync.live(key)
+        assert.ok(item?.kind === 'chain')
+        loop.sync.want(key, { ...item, rules: [...item.rules, '-j RETURN'] })
+      }
+      await pass.call({ loop })
+      assert.equal(memory.saves, before + 1)
+    }
+    const failed = async ({ table, memory }: Bench): Promise<void> => {
+      const { save } = memory
+      memory.save = () => Promise.reject(new TypeError('broken'))
+      await assert.rejects(table.list(['nat KUBE-SERVICES'], signal), TypeError)
+      memory.save = save
+    }
+    for (const read of [partly, inBetween, failed]) {
+      const bench = await Bench.settled()
+      bench.duringSave(() => {
+        bench.memory.run('nat', `-A CNI-HOSTPORT-DNAT ${DNAT}`)
+        assert.ok(!bench.table.watches('nat', 'CNI-HOSTPORT-DNAT'))
+      })
+      await bench.foreign('PREROUTING', HOSTPORT)
+      await read(bench)
+      assert.equal(bench.table.nextReadMs(), 1000)
+      bench.nowMs += 1000
+      await bench.pass()
+      assert.deepEqual(bench.chain('PREROUTING'), [OURS, HOSTPORT])
+      assert.equal(bench.table.nextReadMs(), undefined)
+    }
+  })
+
   it('is read again when its wait is over, also when the last reading may have missed a rule', async () => {
     const bench = await Bench.settled()
     bench.memory.run('nat', `-A CNI-HOSTPORT-DNAT ${DNAT}`)
