@@ -8,31 +8,32 @@ import { netfilterFamily } from '../netlink/nfnetlink-codec.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { decodeExpression, type Expression } from './expression-codec.ts'
 import { canonicalStatement } from './canonical.ts'
+import {
+  decodeListedChain,
+  HOOKS,
+  NF_ACCEPT,
+  NFTA_CHAIN_HOOK,
+  NFTA_CHAIN_NAME,
+  NFTA_CHAIN_POLICY,
+  NFTA_CHAIN_TYPE,
+  NFTA_HOOK_HOOKNUM,
+  NFTA_HOOK_PRIORITY,
+} from './chain-message.ts'
 import { encodeNetworks, messagesOfNetworks } from './set-codec.ts'
 import { type AnonymousSet, encodeStatement } from './statement-encoder.ts'
-import { type NftChain, type NftHook, type NftRule, type NftStatement, PRIVATE_TABLE } from './types.ts'
+import { type NftChain, type NftRule, type NftStatement, PRIVATE_TABLE } from './types.ts'
 import { beginNft, nftAttributes } from './wire.ts'
 
-const NFTA_CHAIN_TABLE = 1
-const NFTA_CHAIN_NAME = 3
-const NFTA_CHAIN_HOOK = 4
-const NFTA_CHAIN_POLICY = 5
-const NFTA_CHAIN_TYPE = 7
-const NFTA_HOOK_HOOKNUM = 1
-const NFTA_HOOK_PRIORITY = 2
 const NFTA_RULE_TABLE = 1
 const NFTA_RULE_CHAIN = 2
 const NFTA_RULE_EXPRESSIONS = 4
 const NFTA_RULE_USERDATA = 7
 const NLM_F_APPEND = 0x800
-const NF_ACCEPT = 1
 /** NFTNL_UDATA_RULE_COMMENT */
 const COMMENT = 0
 /** With its NUL; nft takes no longer one. */
 const MAX_COMMENT_BYTES = 129
 
-/** NF_INET_* by number */
-const HOOKS = ['prerouting', 'input', 'forward', 'output', 'postrouting'] as const
 const TYPES = ['filter', 'nat'] as const
 
 /** NFT_MSG_NEWCHAIN, without rules. A base chain lets pass what its rules do not decide. */
@@ -125,43 +126,13 @@ export function encodeGetRules(batch: MessageBatch, family: IpFamily, chain?: st
 /** A chain of a dump, without its rules; undefined for one of another table. */
 export function decodeChain(message: ReceivedMessage): NftChain | undefined {
   const family = netfilterFamily(message)
-  const attributes = nftAttributes(message, 'NEWCHAIN')
-  let [table, name, type] = ['', '', '']
-  let [number, priority, policy] = [-1, 0, NF_ACCEPT]
-  while (attributes.next())
-    switch (attributes.type) {
-      case NFTA_CHAIN_TABLE:
-        table = attributes.string()
-        break
-      case NFTA_CHAIN_NAME:
-        name = attributes.string()
-        break
-      case NFTA_CHAIN_TYPE:
-        type = attributes.string()
-        break
-      case NFTA_CHAIN_POLICY:
-        policy = attributes.u32be()
-        break
-      case NFTA_CHAIN_HOOK:
-        ;[number, priority] = hookNumbers(attributes.nested())
-        break
-      default:
-    }
+  const { table, name, hook, type, policy } = decodeListedChain(message)
   if (family === undefined || table !== PRIVATE_TABLE || name === '') return undefined
   const chain = { kind: 'chain', family, name, rules: [] } as const
-  if (number < 0) return chain
-  const hook: NftHook['hook'] | undefined = HOOKS[number]
+  if (hook === undefined) return chain
   const known = TYPES.find((one) => one === type)
-  if (hook === undefined || known === undefined || policy !== NF_ACCEPT) return { ...chain, isForeign: true }
-  return { ...chain, hook: { type: known, hook, priority } }
-}
-
-function hookNumbers(attributes: AttributeCursor): [number: number, priority: number] {
-  let [number, priority] = [0, 0]
-  while (attributes.next())
-    if (attributes.type === NFTA_HOOK_HOOKNUM) number = attributes.u32be() & 0xff
-    else if (attributes.type === NFTA_HOOK_PRIORITY) priority = attributes.u32be() | 0
-  return [number, priority]
+  if (hook.name === undefined || known === undefined || policy !== NF_ACCEPT) return { ...chain, isForeign: true }
+  return { ...chain, hook: { type: known, hook: hook.name, priority: hook.priority } }
 }
 
 /** A rule whose expressions were read, but not yet the anonymous sets that they name. */

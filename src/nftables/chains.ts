@@ -4,39 +4,27 @@
  * before those of iptables do. Read-only.
  * @impure
  */
-import type { AttributeCursor } from '../netlink/attributes.ts'
 import { type MessageBatch, requestOf } from '../netlink/batch.ts'
 import type { CallOptions, NetlinkConnection } from '../netlink/connection.ts'
 import { NLM_F_DUMP } from '../netlink/constants.ts'
 import { KernelError } from '../netlink/errors.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
-import { beginNetfilter, netfilterAttributes, NFNL_SUBSYS } from '../netlink/nfnetlink-codec.ts'
+import { decodeListedChain, type HOOKS, NF_DROP } from './chain-message.ts'
 import { PRIVATE_TABLE } from './types.ts'
-
-// linux/netfilter/nf_tables.h
-const NFT_MSG_NEWCHAIN = 3
-const NFT_MSG_GETCHAIN = 4
-const NFTA_CHAIN_TABLE = 1
-const NFTA_CHAIN_NAME = 3
-const NFTA_CHAIN_HOOK = 4
-const NFTA_CHAIN_POLICY = 5
-const NFTA_CHAIN_TYPE = 7
-const NFTA_HOOK_HOOKNUM = 1
-/** NF_DROP; NF_ACCEPT is 1. */
-const NF_DROP = 0
+import { beginNft } from './wire.ts'
 
 export type NftFamily = 'inet' | 'ip' | 'ip6'
 
 /** NFPROTO_* of linux/netfilter.h: the families through which packets of IP pass. */
 export const FAMILIES: Readonly<Record<number, NftFamily>> = { 1: 'inet', 2: 'ip', 10: 'ip6' }
-/** NF_INET_* hooks by their number. */
-const HOOKS = ['prerouting', 'input', 'forward', 'output', 'postrouting'] as const
 
 export interface NftBaseChain {
   readonly family: NftFamily
   readonly table: string
   readonly chain: string
   readonly hook: (typeof HOOKS)[number]
+  /** The kernel calls the chains of a hook from the lowest one on, and of two equal ones first that which was made last. */
+  readonly priority: number
   /** `filter`, `nat`, `route` */
   readonly type: string
   readonly policy: 'accept' | 'drop'
@@ -58,45 +46,17 @@ export async function listNftBaseChains(
 
 /** NFT_MSG_GETCHAIN of all families. */
 export function encodeListChains(batch: MessageBatch): void {
-  beginNetfilter(batch, NFNL_SUBSYS.NFTABLES, NFT_MSG_GETCHAIN, NLM_F_DUMP, 'NFT_MSG_GETCHAIN')
+  beginNft(batch, 'GETCHAIN', NLM_F_DUMP)
   batch.end()
 }
 
 /** A base chain of a dump; undefined for any other chain, hook or family. */
 export function decodeBaseChain(message: ReceivedMessage): NftBaseChain | undefined {
-  const attributes = netfilterAttributes(message, NFNL_SUBSYS.NFTABLES, NFT_MSG_NEWCHAIN, 'NFT_MSG_NEWCHAIN')
-  // The family is the first byte of struct nfgenmsg.
-  const family = FAMILIES[message.bytes[message.start] ?? 0]
-  let table = ''
-  let chain = ''
-  let hook: NftBaseChain['hook'] | undefined
-  let policy: NftBaseChain['policy'] = 'accept'
-  let type = ''
-  while (attributes.next())
-    switch (attributes.type) {
-      case NFTA_CHAIN_TABLE:
-        table = attributes.string()
-        break
-      case NFTA_CHAIN_NAME:
-        chain = attributes.string()
-        break
-      case NFTA_CHAIN_HOOK:
-        hook = hookOf(attributes.nested())
-        break
-      case NFTA_CHAIN_TYPE:
-        type = attributes.string()
-        break
-      case NFTA_CHAIN_POLICY:
-        policy = attributes.u32be() === NF_DROP ? 'drop' : 'accept'
-        break
-      default:
-    }
-  return family === undefined || hook === undefined ? undefined : { family, table, chain, hook, type, policy }
-}
-
-function hookOf(attributes: AttributeCursor): NftBaseChain['hook'] | undefined {
-  while (attributes.next()) if (attributes.type === NFTA_HOOK_HOOKNUM) return HOOKS[attributes.u32be()]
-  return undefined
+  const { familyNumber, table, name: chain, hook, type, policy } = decodeListedChain(message)
+  const family = FAMILIES[familyNumber]
+  if (family === undefined || hook?.name === undefined) return undefined
+  const { name, priority } = hook
+  return { family, table, chain, hook: name, priority, type, policy: policy === NF_DROP ? 'drop' : 'accept' }
 }
 
 /** Whether it is in the private table of the nftables firewall. */

@@ -5,17 +5,14 @@
  */
 import { MAX_BATCH_MESSAGES, type MessageBatch, requestOf } from '../netlink/batch.ts'
 import type { CallOptions, NetlinkConnection } from '../netlink/connection.ts'
-import { beginNetfilter, encodeBatchBegin, encodeBatchEnd, NFNL_SUBSYS } from '../netlink/nfnetlink-codec.ts'
+import { encodeBatchBegin, encodeBatchEnd, NFNL_SUBSYS } from '../netlink/nfnetlink-codec.ts'
 import type { IpFamily } from '../values/protocol.ts'
+import { NFTA_CHAIN_NAME } from './chain-message.ts'
 import type { NftPlace } from './rule.ts'
 import type { NftTable } from './tables.ts'
+import { beginNft } from './wire.ts'
 
 // linux/netfilter/nf_tables.h
-const NFT_MSG_DELCHAIN = 5
-const NFT_MSG_DELRULE = 8
-const NFTA_CHAIN_TABLE = 1
-const NFTA_CHAIN_NAME = 3
-const NFTA_RULE_TABLE = 1
 const NFTA_RULE_CHAIN = 2
 const NFTA_RULE_HANDLE = 3
 
@@ -86,12 +83,10 @@ export function encodeRemovals(batch: MessageBatch, family: IpFamily, removals: 
   encodeBatchBegin(batch, NFNL_SUBSYS.NFTABLES)
   for (const removal of removals) {
     if (removal.kind === 'chain') {
-      beginNetfilter(batch, NFNL_SUBSYS.NFTABLES, NFT_MSG_DELCHAIN, 0, 'NFT_MSG_DELCHAIN', family)
-      batch.string(NFTA_CHAIN_TABLE, removal.table)
+      beginNft(batch, 'DELCHAIN', 0, family, removal.table)
       batch.string(NFTA_CHAIN_NAME, removal.chain)
     } else {
-      beginNetfilter(batch, NFNL_SUBSYS.NFTABLES, NFT_MSG_DELRULE, 0, 'NFT_MSG_DELRULE', family)
-      batch.string(NFTA_RULE_TABLE, removal.table)
+      beginNft(batch, 'DELRULE', 0, family, removal.table)
       if (removal.chain !== undefined) batch.string(NFTA_RULE_CHAIN, removal.chain)
       if (removal.handle !== undefined) batch.binary(NFTA_RULE_HANDLE, bigEndian(removal.handle))
     }

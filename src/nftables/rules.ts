@@ -8,29 +8,14 @@ import { type MessageBatch, requestOf } from '../netlink/batch.ts'
 import type { CallOptions, NetlinkConnection } from '../netlink/connection.ts'
 import { NLM_F_DUMP } from '../netlink/constants.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
-import {
-  beginNetfilter,
-  encodeBatchBegin,
-  encodeBatchEnd,
-  netfilterAttributes,
-  netfilterFamily,
-  NFNL_SUBSYS,
-} from '../netlink/nfnetlink-codec.ts'
+import { encodeBatchBegin, encodeBatchEnd, netfilterFamily, NFNL_SUBSYS } from '../netlink/nfnetlink-codec.ts'
 import type { IpFamily } from '../values/protocol.ts'
+import { decodeListedChain, NF_DROP } from './chain-message.ts'
 import { type NftRuleContent, readExpressions } from './expressions.ts'
 import type { NftChain, NftPlace, NftRule, NftRuleQuery } from './rule.ts'
+import { beginNft, nftAttributes } from './wire.ts'
 
 // linux/netfilter/nf_tables.h
-const NFT_MSG_NEWCHAIN = 3
-const NFT_MSG_GETCHAIN = 4
-const NFT_MSG_NEWRULE = 6
-const NFT_MSG_GETRULE = 7
-const NFT_MSG_DELRULE = 8
-const NFTA_CHAIN_TABLE = 1
-const NFTA_CHAIN_NAME = 3
-const NFTA_CHAIN_HOOK = 4
-const NFTA_CHAIN_POLICY = 5
-const NF_DROP = 0
 const NFTA_RULE_TABLE = 1
 const NFTA_RULE_CHAIN = 2
 const NFTA_RULE_HANDLE = 3
@@ -82,7 +67,7 @@ export async function listNftChains(
 ): Promise<readonly NftChain[]> {
   return netlink.dump(
     requestOf((batch) => encodeListChains(batch, family)),
-    (message) => decodeChain(message, family, table),
+    (message) => chainOf(message, family, table),
     options,
   )
 }
@@ -109,15 +94,14 @@ export async function deleteNftRules(
 
 /** NFT_MSG_GETRULE of a table or chain. */
 export function encodeListRules(batch: MessageBatch, { family, table, chain }: NftRuleQuery): void {
-  beginNetfilter(batch, NFNL_SUBSYS.NFTABLES, NFT_MSG_GETRULE, NLM_F_DUMP, 'NFT_MSG_GETRULE', family)
-  batch.string(NFTA_RULE_TABLE, table)
+  beginNft(batch, 'GETRULE', NLM_F_DUMP, family, table)
   if (chain !== undefined) batch.string(NFTA_RULE_CHAIN, chain)
   batch.end()
 }
 
 /** A rule of a dump; undefined for one that was not asked for: old kernels list more. */
 export function decodeRule(message: ReceivedMessage, query: NftRuleQuery): NftRule | undefined {
-  const attributes = netfilterAttributes(message, NFNL_SUBSYS.NFTABLES, NFT_MSG_NEWRULE, 'NFT_MSG_NEWRULE')
+  const attributes = nftAttributes(message, 'NEWRULE')
   const { family } = query
   if (netfilterFamily(message) !== family) return undefined
   let table = ''
@@ -156,30 +140,20 @@ const NOTHING: NftRuleContent = {
 }
 
 function encodeListChains(batch: MessageBatch, family: IpFamily): void {
-  beginNetfilter(batch, NFNL_SUBSYS.NFTABLES, NFT_MSG_GETCHAIN, NLM_F_DUMP, 'NFT_MSG_GETCHAIN', family)
+  beginNft(batch, 'GETCHAIN', NLM_F_DUMP, family)
   batch.end()
 }
 
-function decodeChain(message: ReceivedMessage, family: IpFamily, table: string): NftChain | undefined {
-  const attributes = netfilterAttributes(message, NFNL_SUBSYS.NFTABLES, NFT_MSG_NEWCHAIN, 'NFT_MSG_NEWCHAIN')
-  if (netfilterFamily(message) !== family) return undefined
-  let of = ''
-  let name = ''
-  let isBase = false
-  let policy: NftChain['policy'] = 'accept'
-  while (attributes.next())
-    if (attributes.type === NFTA_CHAIN_TABLE) of = attributes.string()
-    else if (attributes.type === NFTA_CHAIN_NAME) name = attributes.string()
-    else if (attributes.type === NFTA_CHAIN_HOOK) isBase = true
-    else if (attributes.type === NFTA_CHAIN_POLICY && attributes.u32be() === NF_DROP) policy = 'drop'
-  return of === table ? { name, isBase, policy } : undefined
+function chainOf(message: ReceivedMessage, family: IpFamily, table: string): NftChain | undefined {
+  const { table: of, name, hook, policy } = decodeListedChain(message)
+  if (netfilterFamily(message) !== family || of !== table) return undefined
+  return { name, isBase: hook !== undefined, policy: policy === NF_DROP ? 'drop' : 'accept' }
 }
 
 /** A whole transaction. */
 export function encodeDeleteRule(batch: MessageBatch, family: IpFamily, { table, chain, handle }: NftPlace): void {
   encodeBatchBegin(batch, NFNL_SUBSYS.NFTABLES)
-  beginNetfilter(batch, NFNL_SUBSYS.NFTABLES, NFT_MSG_DELRULE, 0, 'NFT_MSG_DELRULE', family)
-  batch.string(NFTA_RULE_TABLE, table)
+  beginNft(batch, 'DELRULE', 0, family, table)
   batch.string(NFTA_RULE_CHAIN, chain)
   batch.binary(NFTA_RULE_HANDLE, bigEndian(handle))
   batch.end()

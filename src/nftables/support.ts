@@ -12,6 +12,14 @@ import { KernelError } from '../netlink/errors.ts'
 import { beginNetfilter, encodeBatchBegin, NFNL_SUBSYS } from '../netlink/nfnetlink-codec.ts'
 import { hasSubsystem } from '../netlink/subsystems.ts'
 import type { IpFamily, UnusableFamilies } from '../values/protocol.ts'
+import {
+  NFTA_CHAIN_HOOK,
+  NFTA_CHAIN_NAME,
+  NFTA_CHAIN_TYPE,
+  NFTA_HOOK_HOOKNUM,
+  NFTA_HOOK_PRIORITY,
+} from './chain-message.ts'
+import { beginNft } from './wire.ts'
 
 /**
  * What the kernel lacks, by family. `netlink` is of NETLINK_NETFILTER. Rejects when the kernel
@@ -39,16 +47,8 @@ export function everywhere(families: readonly IpFamily[], reason: string): Unusa
 }
 
 // linux/netfilter/nf_tables.h
-const NFT_MSG_NEWTABLE = 0
-const NFT_MSG_NEWCHAIN = 3
 const NFTA_TABLE_NAME = 1
 const NFTA_TABLE_FLAGS = 2
-const NFTA_CHAIN_TABLE = 1
-const NFTA_CHAIN_NAME = 3
-const NFTA_CHAIN_HOOK = 4
-const NFTA_CHAIN_TYPE = 7
-const NFTA_HOOK_HOOKNUM = 1
-const NFTA_HOOK_PRIORITY = 2
 /** Its chains see no packets. */
 const NFT_TABLE_F_DORMANT = 1
 /** NF_INET_PRE_ROUTING and NF_IP_PRI_NAT_DST of linux/netfilter.h and netfilter_ipv4.h */
@@ -91,7 +91,7 @@ async function nftFamilies(
   encodeBatchBegin(batch, NFNL_SUBSYS.NFTABLES)
   // A table without a name: EINVAL, but only where the family is known.
   for (const family of families) {
-    beginNft(batch, NFT_MSG_NEWTABLE, 'NFT_MSG_NEWTABLE', family)
+    beginNft(batch, 'NEWTABLE', NLM_F_CREATE, family)
     batch.end()
   }
   const [, ...outcomes] = await netlink.transact(batch, options)
@@ -109,13 +109,12 @@ async function nftFamilies(
  */
 export function encodeTrial(batch: MessageBatch, family: IpFamily): void {
   encodeBatchBegin(batch, NFNL_SUBSYS.NFTABLES)
-  beginNft(batch, NFT_MSG_NEWTABLE, 'NFT_MSG_NEWTABLE', family)
+  beginNft(batch, 'NEWTABLE', NLM_F_CREATE, family)
   batch.string(NFTA_TABLE_NAME, TABLE)
   batch.u32be(NFTA_TABLE_FLAGS, NFT_TABLE_F_DORMANT)
   batch.end()
 
-  beginNft(batch, NFT_MSG_NEWCHAIN, 'NFT_MSG_NEWCHAIN', family)
-  batch.string(NFTA_CHAIN_TABLE, TABLE)
+  beginNft(batch, 'NEWCHAIN', NLM_F_CREATE, family, TABLE)
   batch.string(NFTA_CHAIN_NAME, 'nat')
   const hook = batch.nest(NFTA_CHAIN_HOOK)
   batch.u32be(NFTA_HOOK_HOOKNUM, PRE_ROUTING)
@@ -123,10 +122,6 @@ export function encodeTrial(batch: MessageBatch, family: IpFamily): void {
   batch.endNest(hook)
   batch.string(NFTA_CHAIN_TYPE, 'nat')
   batch.end()
-}
-
-function beginNft(batch: MessageBatch, message: number, operation: string, family: IpFamily): void {
-  beginNetfilter(batch, NFNL_SUBSYS.NFTABLES, message, NLM_F_CREATE, operation, family)
 }
 
 /** Whether nf_tables can use matches and targets of x_tables (nft_compat). `netlink` is of NETLINK_NETFILTER. */

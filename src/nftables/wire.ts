@@ -34,12 +34,12 @@ export const NFTA_LIST_ELEM = 1
 export const NFTA_DATA_VALUE = 1
 export const NFTA_DATA_VERDICT = 2
 
-/** Starts a message about a table, named in errors as in the header (`NFT_MSG_NEWSET`). */
+/** Starts a message about a table, or without a family about those of all families; named in errors as in the header (`NFT_MSG_NEWSET`). */
 export function beginNft(
   batch: MessageBatch,
   message: NftMessage,
   flags: number,
-  family: IpFamily,
+  family?: IpFamily,
   table?: string,
 ): void {
   beginNetfilter(batch, NFNL_SUBSYS.NFTABLES, NFT_MSG[message], flags, `NFT_MSG_${message}`, family)

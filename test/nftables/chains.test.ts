@@ -10,8 +10,9 @@ import { errorMessage, FakeTransport, hex, onlyMessage, requests, toHex } from '
 const TABLE = '0900 0100 77616c6c00 000000'
 /** NFTA_CHAIN_NAME "in". */
 const NAME = '0700 0300 696e00 00'
-/** NFTA_CHAIN_HOOK with NFTA_HOOK_HOOKNUM and NFTA_HOOK_PRIORITY 0. */
-const hook = (number: string): string => `1400 0480 0800 0100 000000${number} 0800 0200 00000000`
+/** NFTA_CHAIN_HOOK with NFTA_HOOK_HOOKNUM and NFTA_HOOK_PRIORITY, a signed number. */
+const hook = (number: string, priority = '00000000'): string =>
+  `1400 0480 0800 0100 000000${number} 0800 0200 ${priority}`
 /** NFTA_CHAIN_TYPE "nat". */
 const TYPE = '0800 0700 6e617400'
 const policy = (number: string): string => `0800 0500 000000${number}`
@@ -33,15 +34,15 @@ test('decodeBaseChain reads base chains at the hooks of interest, and no others'
   const rows: readonly (readonly [message: ReturnType<typeof chain>, expected: unknown])[] = [
     [
       chain('01', TABLE, NAME, hook('02'), policy('00')),
-      { family: 'inet', table: 'wall', chain: 'in', hook: 'forward', type: '', policy: 'drop' },
+      { family: 'inet', table: 'wall', chain: 'in', hook: 'forward', priority: 0, type: '', policy: 'drop' },
     ],
     [
       chain('0a', TABLE, NAME, hook('01'), policy('01')),
-      { family: 'ip6', table: 'wall', chain: 'in', hook: 'input', type: '', policy: 'accept' },
+      { family: 'ip6', table: 'wall', chain: 'in', hook: 'input', priority: 0, type: '', policy: 'accept' },
     ],
     [
-      chain('02', TABLE, NAME, hook('00'), TYPE, policy('01')),
-      { family: 'ip', table: 'wall', chain: 'in', hook: 'prerouting', type: 'nat', policy: 'accept' },
+      chain('02', TABLE, NAME, hook('00', 'ffffff9c'), TYPE, policy('01')),
+      { family: 'ip', table: 'wall', chain: 'in', hook: 'prerouting', priority: -100, type: 'nat', policy: 'accept' },
     ],
     [chain('02', TABLE, NAME), undefined],
     [chain('07', TABLE, NAME, hook('01')), undefined],
@@ -66,6 +67,7 @@ test('isBesideIptables knows the chains of iptables by their table and their nam
     table: 'nat',
     chain: 'PREROUTING',
     hook: 'prerouting',
+    priority: -100,
     type: 'nat',
     policy: 'accept',
   } as const

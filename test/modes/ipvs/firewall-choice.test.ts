@@ -146,6 +146,7 @@ test('droppingAmong finds the chains whose policy drops forwarded or incoming pa
     table: 'filter',
     chain: 'forward',
     hook: 'forward',
+    priority: 0,
     type: 'filter',
     policy: 'drop',
   } as const
