@@ -155,6 +155,8 @@ export const FACTS = object({
   /** Why other processes of the node may not be visible; null: all are. */
   hiddenProcesses: nullable(text(300)),
   lacks: seen(list(LACK, 100)),
+  /** The firewall of ipvs mode that a start would choose here. */
+  likelyFirewall: since(seen(oneOf('iptables', 'nftables')), OLDER_BUNDLE),
   /**
    * Values of the settings in WATCHED_SETTINGS, by the name below /proc/sys; those the kernel does
    * not have are left out.

@@ -4,15 +4,15 @@
  * installed, names them in its own words.
  * @impure
  */
-import { askNetfilter } from '../../native/open.ts'
 import type { NftRule } from '../nftables/rule.ts'
-import { isBesideIptables, isPrivateChain, listNftBaseChains, type NftBaseChain } from '../nftables/chains.ts'
 import { type AllRules, IPTABLES_TABLES } from '../iptables/read-all-rules.ts'
 import { findRival, portsTaken, type RivalSearch } from '../iptables/rival-rules.ts'
 import { canonicalRule, targetOf } from '../iptables/rule-text.ts'
 import { CLEANUP_LAYOUT } from '../modes/leftovers/layouts.ts'
 import { modesIn, type ProxyMode } from '../modes/modes-in-kernel.ts'
 import type { Look } from '../modes/look/look.ts'
+import { otherNatChains } from '../modes/look/nat-chains.ts'
+import { USUAL_NAT_PRIORITY } from '../modes/nat-order.ts'
 import { allRulesOf } from '../modes/nft-access.ts'
 import { findProgram, runProgram, searchPath } from '../node/programs.ts'
 import { CodedError } from '../values/errors.ts'
@@ -99,6 +99,7 @@ function rivalsOf({ tables }: AllRules, family: IpFamily, backEnd: 'nft' | 'lega
       {
         program: `${family === 'IPv4' ? 'iptables' : 'ip6tables'}-${backEnd}`,
         chain,
+        priority: USUAL_NAT_PRIORITY,
         rule: rival.rule,
         takes: named.slice(0, MAX_TAKES),
         ports: portsTaken(named).slice(0, MAX_PORTS),
@@ -133,7 +134,7 @@ class NftWords {
   /** Base chains of type nat beside iptables that translate destinations: portmap makes such chains, too. */
   async rivals(): Promise<readonly RivalFact[]> {
     const found: RivalFact[] = []
-    for (const { family, table, chain } of await natChains(this.#signal)) {
+    for (const { family, table, chain, priority } of await otherNatChains(this.#signal)) {
       const rules = await this.#list(['table', family, table])
       const takes = Array.from(rules.values()).filter((rule) => /\b(?:dnat|redirect)\b/.test(rule))
       if (rules.size > 0 && takes.length === 0) continue
@@ -141,6 +142,7 @@ class NftWords {
       found.push({
         program: 'nft',
         chain: `${family} ${table} ${chain}`,
+        priority,
         rule: '',
         takes: takes.slice(0, MAX_TAKES),
         ports: Array.from(ports).sort().slice(0, MAX_PORTS),
@@ -172,20 +174,4 @@ function portOf(rule: string): string {
   return port === undefined
     ? 'any port'
     : `${port.replace(/[{} ]/g, '')}/${protocol === 'th' ? 'any protocol' : protocol}`
-}
-
-/** The table of kube-proxy's nftables mode is a check of its own. */
-const PROXY_TABLE = 'kube-proxy'
-
-function natChains(signal: AbortSignal): Promise<readonly NftBaseChain[]> {
-  return askNetfilter<readonly NftBaseChain[]>([], async (netlink) =>
-    (await listNftBaseChains(netlink, { signal })).filter(
-      (chain) =>
-        chain.type === 'nat' &&
-        (chain.hook === 'prerouting' || chain.hook === 'output') &&
-        chain.table !== PROXY_TABLE &&
-        !isPrivateChain(chain) &&
-        isBesideIptables(chain),
-    ),
-  )
 }

@@ -65,7 +65,10 @@ export async function readIpvs(look: Look, signal: AbortSignal): Promise<IpvsFac
   return { virtualServers: services.length, sctpServers, tcpTimeoutSeconds: tcpSeconds }
 }
 
-type Rules = Pick<NodeFacts, 'iptables' | 'rules' | 'nftRules' | 'rivals' | 'modesInKernel' | 'lacks'>
+type Rules = Pick<
+  NodeFacts,
+  'iptables' | 'rules' | 'nftRules' | 'rivals' | 'modesInKernel' | 'lacks' | 'likelyFirewall'
+>
 
 type RulesLook = Pick<Look, 'families' | 'iptables' | 'otherIptables' | 'virtualIps'>
 
@@ -75,16 +78,26 @@ export async function readRules(
   configuration: KubeProxyConfiguration,
   signal: AbortSignal,
 ): Promise<Rules> {
+  const firewall = await attempt(() => likelyFirewall(configuration, signal))
+  return { likelyFirewall: firewall, ...(await readOtherRules(look, configuration, firewall, signal)) }
+}
+
+async function readOtherRules(
+  look: RulesLook,
+  configuration: KubeProxyConfiguration,
+  firewall: Rules['likelyFirewall'],
+  signal: AbortSignal,
+): Promise<Omit<Rules, 'likelyFirewall'>> {
   try {
     const { choice } = await look.iptables(signal)
     const { reason } = choice
     return {
       iptables: { value: { backEnd: choice.mode, reason, version: await versionOf(choice, signal) } },
       ...(await readBackEnds(look, signal)),
-      lacks: await readLacks(configuration, signal, choice),
+      lacks: await readLacks(configuration, firewall, signal, choice),
     }
   } catch (error) {
-    const lacks = await readLacks(configuration, signal)
+    const lacks = await readLacks(configuration, firewall, signal)
     const reason = errorText(error)
     // That no program is installed is an answer, not a failure.
     return error instanceof CodedError && error.code === 'iptables-missing'
@@ -99,22 +112,25 @@ export async function readRules(
   }
 }
 
-function readLacks(
+async function readLacks(
   configuration: KubeProxyConfiguration,
+  firewall: Rules['likelyFirewall'],
   signal: AbortSignal,
   choice?: IptablesChoice,
 ): Promise<NodeFacts['lacks']> {
+  if ('unseen' in firewall) return firewall
   return attempt(async () => {
-    const firewall = await likelyFirewall(configuration, signal)
-    const options = choice === undefined ? { firewall } : { firewall, iptables: choice }
+    const options = { firewall: firewall.value, ...(choice === undefined ? {} : { iptables: choice }) }
     const { findings } = await checkNode({ configuration, signal, ...options })
     return findings
   })
 }
 
+type OfBackEnds = Omit<Rules, 'iptables' | 'lacks' | 'likelyFirewall'>
+
 const NO_FOREIGN_RULES = { nftRules: { value: { unprinted: [], rules: [] } }, rivals: { value: [] } }
 
-async function readBackEnds(look: RulesLook, signal: AbortSignal): Promise<Omit<Rules, 'iptables' | 'lacks'>> {
+async function readBackEnds(look: RulesLook, signal: AbortSignal): Promise<OfBackEnds> {
   const read = await attempt(() => readForeignRules(look, signal))
   if ('unseen' in read) return rulesUnseen(look, read, signal)
   const { rules, nftRules, rivals, modes } = read.value
@@ -127,7 +143,7 @@ async function rulesUnseen(
   look: RulesLook,
   reason: { readonly unseen: string },
   signal: AbortSignal,
-): Promise<Omit<Rules, 'iptables' | 'lacks'>> {
+): Promise<OfBackEnds> {
   const modes = await readModes(look, [], signal)
   const modesInKernel = 'value' in modes && modes.value.length > 0 ? modes : reason
   return { rules: reason, nftRules: reason, rivals: reason, modesInKernel }

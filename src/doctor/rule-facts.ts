@@ -2,7 +2,9 @@
  * What doctor knows of the rules of a node, of either back end of iptables and of nft, and of the
  * paths of packets through them.
  */
+import { USUAL_NAT_PRIORITY } from '../modes/nat-order.ts'
 import { flag, list, number, object, oneOf, type Read, text } from '../values/shape.ts'
+import { since } from './seen.ts'
 
 /** A built-in chain of the filter table. */
 const BUILT_IN_CHAIN = object({
@@ -52,6 +54,8 @@ export const RIVAL = object({
   program: oneOf('iptables-nft', 'iptables-legacy', 'ip6tables-nft', 'ip6tables-legacy', 'nft'),
   /** `PREROUTING` of nat; for nft `inet cni_hostport prerouting`. */
   chain: text(200),
+  /** When the kernel calls that chain. */
+  priority: since(number, USUAL_NAT_PRIORITY),
   /** '' for a chain of nft. */
   rule: text(300),
   /** The rules that take packets, the first ones. */

@@ -68,6 +68,7 @@ const HEALTHY: NodeFacts = {
   processes: [{ program: 'kubelet', pid: 800, switches: [] }],
   hiddenProcesses: null,
   lacks: { value: [] },
+  likelyFirewall: { value: 'iptables' },
   settings: {
     'net/ipv4/ip_forward': 1,
     'net/ipv6/conf/all/forwarding': 1,

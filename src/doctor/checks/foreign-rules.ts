@@ -5,7 +5,10 @@
 import type { NftRuleFact, RivalFact } from '../rule-facts.ts'
 import type { NodeFacts } from '../facts.ts'
 import { type Check, type CheckResult, type Finding, found, when } from '../finding.ts'
+import type { FirewallName } from '../../modes/chosen-firewall.ts'
+import { mayTranslate, NAT_PRIORITY } from '../../modes/nat-order.ts'
 import { quote } from '../../values/quote.ts'
+import { firewallOf } from './node-firewall.ts'
 
 /** Rules that one finding names. */
 const NAMED = 5
@@ -63,10 +66,13 @@ function hiddenTables({ nftRules }: NodeFacts): CheckResult {
   })
 }
 
-function hostPorts({ rivals, configuration }: NodeFacts): CheckResult {
+function hostPorts(facts: NodeFacts): CheckResult {
+  const { rivals, configuration } = facts
+  const firewall = firewallOf(facts)
   return when(rivals, (all) =>
     found(
-      ...all.map((rival): Finding => {
+      ...all.flatMap((rival): Finding | readonly [] => {
+        if (!mayTranslate(rival.priority, firewall)) return []
         // In iptables mode a cluster IP is no address of the node, which rules of hostPorts look for.
         const isLocal = configuration.mode === 'ipvs'
         return {
@@ -75,7 +81,7 @@ function hostPorts({ rivals, configuration }: NodeFacts): CheckResult {
           effect: isLocal
             ? 'Connections to such a port of any Service, that of the API server included, go to a pod with this hostPort instead.'
             : 'Connections to such a port of an address of this node go there, also those to node ports and load balancers.',
-          remedy: remedyOf(rival),
+          remedy: remedyOf(rival, firewall),
         }
       }),
     ),
@@ -92,14 +98,24 @@ function takesOf({ takes, rule }: RivalFact): string {
   return others.length === 0 ? '' : ` (by ${others.map(quote).join(', ')})`
 }
 
+const OTHER_FIREWALL: readonly string[] = [
+  '# or, in the KubeProxyConfiguration, the firewall of ipvs mode whose chains come before this one',
+  'kubeIPVS:',
+  '  firewall: nftables',
+]
+
 /** No text of the node is part of a command. */
-function remedyOf({ program, chain, isInUse }: RivalFact): readonly string[] {
+function remedyOf({ program, chain, priority, isInUse }: RivalFact, firewall: FirewallName): readonly string[] {
   if (program === 'nft') {
     const table = NFT_TABLE.exec(chain)?.[0]
+    const list = `nft -a list ${table === undefined ? 'ruleset' : `table ${table}`}`
+    if (firewall === 'nftables')
+      return [list, `# let its program give the chain a priority above ${NAT_PRIORITY}, behind that of the proxy`]
     return [
-      `nft -a list ${table === undefined ? 'ruleset' : `table ${table}`}`,
+      list,
       '# the CNI plugin portmap, in /etc/cni/net.d: so that its rules are where the proxy can stand in front of them',
       '{"type": "portmap", "backend": "iptables", "capabilities": {"portMappings": true}}',
+      ...(mayTranslate(priority, 'nftables') ? [] : OTHER_FIREWALL),
     ]
   }
   const list = `${program} -t nat -L ${BUILT_IN.has(chain) ? `${chain} ` : ''}-n --line-numbers`

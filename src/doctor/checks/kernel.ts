@@ -4,8 +4,11 @@ import { modulesAtBoot } from '../../node/needs.ts'
 import type { NodeFacts } from '../facts.ts'
 import { type Check, type CheckResult, FINE, type Finding, found, valueOr, when } from '../finding.ts'
 import { quote } from '../../values/quote.ts'
+import { firewallOf } from './node-firewall.ts'
 
-function modules({ lacks, ipvs, kernel, configuration }: NodeFacts): CheckResult {
+function modules(facts: NodeFacts): CheckResult {
+  const { lacks, ipvs, kernel, configuration } = facts
+  const expected = modulesAtBoot(configuration.scheduler, firewallOf(facts))
   // Without rights the kernel says no more than whether it has IPVS.
   if ('unseen' in lacks && configuration.mode === 'ipvs' && 'value' in ipvs && ipvs.value === null)
     return {
@@ -14,7 +17,7 @@ function modules({ lacks, ipvs, kernel, configuration }: NodeFacts): CheckResult
           severity: 'error',
           what: 'The kernel has no IPVS (module ip_vs).',
           effect: 'ipvs mode does not work on this node.',
-          remedy: moduleCommands(['ip_vs'], modulesAtBoot(configuration.scheduler).filter(isModule), kernel),
+          remedy: moduleCommands(['ip_vs'], expected.filter(isModule), kernel),
         },
       ],
       unseen: lacks.unseen,
@@ -23,7 +26,7 @@ function modules({ lacks, ipvs, kernel, configuration }: NodeFacts): CheckResult
     // Settings have a check of their own.
     const missing = all.filter(({ what }) => !what.startsWith('sysctl '))
     const names = missing.flatMap(({ module }) => module.split(' '))
-    const atBoot = [...new Set([...modulesAtBoot(configuration.scheduler), ...names])].filter(isModule)
+    const atBoot = [...new Set([...expected, ...names])].filter(isModule)
     return found(
       ...missing.map(({ what, module, effect, severity }): Finding => {
         const own = module.split(' ').filter(isModule)
@@ -119,10 +122,10 @@ function iptablesVersion({ iptables }: NodeFacts): CheckResult {
   })
 }
 
-function iptablesPrograms({ iptables, daemon }: NodeFacts): CheckResult {
+function iptablesPrograms(facts: NodeFacts): CheckResult {
   // The nftables firewall needs none.
-  if (valueOr(daemon, null)?.firewall?.name === 'nftables') return FINE
-  return when(iptables, ({ backEnd, reason }) =>
+  if (firewallOf(facts) === 'nftables') return FINE
+  return when(facts.iptables, ({ backEnd, reason }) =>
     backEnd === null
       ? found({
           severity: 'error',

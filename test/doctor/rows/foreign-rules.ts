@@ -1,5 +1,5 @@
 /** For the checks of rules of other programs: facts that trigger them and facts that do not. */
-import { configured } from '../healthy-node.ts'
+import { configured, daemon } from '../healthy-node.ts'
 import { type Row, UNSEEN } from './row.ts'
 
 const NFT_RULE = {
@@ -12,11 +12,23 @@ const NFT_RULE = {
 const RIVAL = {
   program: 'iptables-legacy',
   chain: 'PREROUTING',
+  priority: -100,
   rule: '-m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT',
   takes: ['-A CNI-DN-a -p tcp -m tcp --dport 443 -j DNAT --to-destination 10.244.0.5:443'],
   ports: ['443/tcp'],
   isInUse: false,
 } as const
+
+const OF_PORTMAP = {
+  program: 'nft',
+  chain: 'inet cni_hostport prerouting',
+  priority: -100,
+  rule: '',
+  takes: [],
+  ports: ['any port'],
+  isInUse: false,
+} as const
+const NFTABLES = daemon({ firewall: { name: 'nftables', reason: 'iptables is missing' } })
 
 export const FOREIGN_RULE_ROWS: readonly Row[] = [
   [
@@ -53,22 +65,29 @@ export const FOREIGN_RULE_ROWS: readonly Row[] = [
   ],
   [
     'host-ports',
-    {
-      rivals: {
-        value: [
-          {
-            program: 'nft',
-            chain: 'inet cni_hostport prerouting',
-            rule: '',
-            takes: [],
-            ports: ['any port'],
-            isInUse: false,
-          },
-        ],
-      },
-    },
+    { rivals: { value: [OF_PORTMAP] } },
     'warning',
-    /The chain "inet cni_hostport prerouting" of nf_tables takes packets to "any port"[^]*\nnft -a list table inet cni_hostport\n[^]*"backend": "iptables"/,
+    /The chain "inet cni_hostport prerouting" of nf_tables takes packets to "any port"[^]*\nnft -a list table inet cni_hostport\n[^]*"backend": "iptables"[^]*\n {2}firewall: nftables$/,
+  ],
+  // The chains of the nftables firewall come first, and end the turn of those.
+  ['host-ports', { rivals: { value: [OF_PORTMAP, RIVAL] }, ...NFTABLES }, 'ok'],
+  [
+    'host-ports',
+    { rivals: { value: [OF_PORTMAP] }, daemon: { value: null }, likelyFirewall: { value: 'nftables' } },
+    'ok',
+  ],
+  ['host-ports', { rivals: { value: [OF_PORTMAP] }, likelyFirewall: { value: 'nftables' } }, 'warning'],
+  [
+    'host-ports',
+    { rivals: { value: [{ ...OF_PORTMAP, priority: -105 }] }, ...NFTABLES },
+    'warning',
+    /takes packets to "any port"[^]*nft -a list table inet cni_hostport\n# let its program give the chain a priority above -105, behind that of the proxy$/,
+  ],
+  [
+    'host-ports',
+    { rivals: { value: [{ ...OF_PORTMAP, priority: -110 }] } },
+    'warning',
+    /"backend": "iptables", "capabilities": \{"portMappings": true\}\}$/,
   ],
   ['host-ports', { rivals: UNSEEN }, 'unknown'],
 ]

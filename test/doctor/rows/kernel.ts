@@ -47,6 +47,12 @@ export const KERNEL_ROWS: readonly Row[] = [
   ['kernel-modules', lack('match set', 'xt_set'), 'error'],
   ['kernel-modules', lack('IPVS of IPv6', ''), 'error', /^Missing: IPVS of IPv6\.\n[^\n]*$/],
   ['kernel-modules', { ...lack('IPVS', 'ip_vs', 'fatal'), ...configured({ mode: 'iptables' }) }, 'note'],
+  [
+    'kernel-modules',
+    { ...lack('nftables: masquerade', 'nft_masq'), daemon: { value: null }, likelyFirewall: { value: 'nftables' } },
+    'error',
+    /^(?![^]*xt_set)[^]*nf_tables nft_/,
+  ],
   ['kernel-modules', lack('x', '$(reboot)'), 'error', /^(?![^]*modprobe)/],
   ['kernel-modules', lack('sysctl net/ipv4/ip_forward', ''), 'ok'],
   ['kernel-modules', { lacks: UNSEEN }, 'unknown'],
@@ -84,6 +90,28 @@ export const KERNEL_ROWS: readonly Row[] = [
   [
     'iptables-programs',
     { ...iptables(null, null), ...daemon({ firewall: { name: 'iptables', reason: 'the usual one' } }) },
+    'error',
+  ],
+  [
+    'iptables-programs',
+    { ...iptables(null, null), daemon: { value: null }, likelyFirewall: { value: 'nftables' } },
+    'ok',
+  ],
+  ['iptables-programs', { ...iptables(null, null), daemon: { value: null } }, 'error'],
+  ['iptables-programs', { ...iptables(null, null), daemon: { value: null }, likelyFirewall: UNSEEN }, 'error'],
+  [
+    'iptables-programs',
+    {
+      ...iptables(null, null),
+      ...configured({ mode: 'iptables' }),
+      daemon: { value: null },
+      likelyFirewall: { value: 'nftables' },
+    },
+    'error',
+  ],
+  [
+    'iptables-programs',
+    { ...iptables(null, null), ...daemon({ mode: 'iptables', firewall: null }), likelyFirewall: { value: 'nftables' } },
     'error',
   ],
   ['iptables-version', iptables('1.4.21', 'legacy'), 'warning', /older than 1\.6\.2/],

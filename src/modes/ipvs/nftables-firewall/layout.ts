@@ -7,6 +7,7 @@ import type { NftChain, NftHook, NftItem, NftRule, NftSet, NftStatement, PacketF
 import type { Role } from '../../../service/policy.ts'
 import { formatCidr } from '../../../values/cidr.ts'
 import type { IpFamily } from '../../../values/protocol.ts'
+import { NAT_PRIORITY } from '../../nat-order.ts'
 import { networkText } from './networks.ts'
 
 /** A frontend: an address, a protocol and a port. */
@@ -69,11 +70,11 @@ export const RANGES = 'ranges-'
 
 /**
  * Before the chains of others at the usual priorities: our marks must be there when another program
- * translates, and our refusal when another one drops. ip_vs takes packets of this node at -99.
+ * translates, and our refusal when another one drops.
  */
 const HOOKS = {
-  'nat-prerouting': { type: 'nat', hook: 'prerouting', priority: -105 },
-  'nat-output': { type: 'nat', hook: 'output', priority: -105 },
+  'nat-prerouting': { type: 'nat', hook: 'prerouting', priority: NAT_PRIORITY },
+  'nat-output': { type: 'nat', hook: 'output', priority: NAT_PRIORITY },
   'nat-postrouting': { type: 'nat', hook: 'postrouting', priority: 95 },
   'filter-input': { type: 'filter', hook: 'input', priority: -5 },
   'filter-forward': { type: 'filter', hook: 'forward', priority: -5 },
