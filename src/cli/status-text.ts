@@ -60,6 +60,11 @@ function summary(status: Status, { style, width }: StatusTextOptions): string[] 
       'other back end',
       `${other.chains} chains of a proxy are in iptables-${other.backEnd} too: "kube-ipvs cleanup" removes them`,
     ])
+  if (status.natChains.length > 0)
+    rows.push([
+      'other nat',
+      status.natChains.map(({ chain, priority }) => `${printable(chain)} (priority ${priority})`).join(', '),
+    ])
   // The nftables firewall has none.
   const hasSets = hasIpvs && (status.firewalls.length === 0 || status.firewalls.includes('iptables'))
   if (hasSets) rows.push(['sets', setsText(status.sets)])

@@ -4,6 +4,7 @@
  */
 import { nodeReasons } from '../inspect/node-reasons.ts'
 import type { DaemonView } from '../inspect/view.ts'
+import { mayTranslate } from '../modes/nat-order.ts'
 import { printable, quote } from '../values/quote.ts'
 import type { Status, Verdict } from './node-status.ts'
 import { count } from './status-words.ts'
@@ -15,7 +16,7 @@ const NAMED = 3
 export function verdictOf(status: Omit<Status, 'verdict'>): Verdict {
   const { daemon, daemonUnknown } = status
   const reasons = [...kernelReasons(status), ...(daemon === null ? [] : daemonReasons(daemon, status))]
-  if (daemon !== null) return { fine: reasons.length === 0, reasons, notes: notesOf(daemon, status.rows) }
+  if (daemon !== null) return { fine: reasons.length === 0, reasons, notes: notesOf(daemon, status) }
   const code = daemonUnknown?.unknown
   // Somebody listens, and does not answer.
   if (daemonUnknown !== null && (code === 'no-answer' || code === 'starting')) reasons.unshift(daemonUnknown.reason)
@@ -72,7 +73,8 @@ function namedRows(rows: NonNullable<Status['rows']>, state: 'missing' | 'differ
   return `: ${named(names, rows[state])}`
 }
 
-function notesOf({ counts, problems }: DaemonView, rows: Status['rows']): string[] {
+function notesOf(daemon: DaemonView, { rows, natChains }: Pick<Status, 'rows' | 'natChains'>): string[] {
+  const { counts, problems } = daemon
   const settings = problems.filter(({ about }) => about === 'setting').length
   const ofObjects = counts.problems - problems.filter(({ about }) => about !== 'object').length
   return [
@@ -82,8 +84,20 @@ function notesOf({ counts, problems }: DaemonView, rows: Status['rows']): string
     ...(rows === null || rows.extra === 0
       ? []
       : [`nothing wants ${count(rows.extra, 'object')} in the kernel${namedRows(rows, 'extra')}`]),
+    ...translatingNotes(daemon, natChains),
     ...(counts.draining === 0 ? [] : [`${count(counts.draining, 'real server')} draining (--draining)`]),
   ]
+}
+
+/** Only in ipvs mode is every virtual IP an address of the node, which rules of hostPorts look for. */
+function translatingNotes({ mode, firewall }: DaemonView, chains: Status['natChains']): string[] {
+  if (mode !== 'ipvs') return []
+  const name = firewall?.name === 'nftables' ? 'nftables' : 'iptables'
+  const own = chains.filter(({ priority }) => mayTranslate(priority, name))
+  if (own.length === 0) return []
+  const names = own.slice(0, NAMED).map(({ chain }) => quote(chain))
+  const what = own.length === 1 ? 'the chain' : 'the chains'
+  return [`${what} ${named(names, own.length)} of nf_tables may take packets to Services ("kube-ipvs doctor" says how)`]
 }
 
 /** Names with the number of those that are left out. */

@@ -50,6 +50,7 @@ export const EMPTY: Status = {
   ipvs: { ...IPVS, virtualServers: [] },
   modes: [],
   firewalls: [],
+  natChains: [],
   rules: null,
   verdict: { fine: null, reasons: ['no daemon answers'], notes: [] },
   socket: '/run/kube-ipvs/kube-ipvs.sock',

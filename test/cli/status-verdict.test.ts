@@ -90,3 +90,19 @@ test('verdictOf says whether the node is fine, why not, and what it does not kno
     '2 real servers draining (--draining)',
   ])
 })
+
+test('verdictOf notes chains that may translate packets to Services before the firewall does, in ipvs mode only', () => {
+  const natChains = [
+    { chain: 'inet cni_hostport prerouting', priority: -100 },
+    { chain: 'inet early x', priority: -300 },
+  ]
+  const notes = (change: Partial<DaemonView>): readonly string[] =>
+    verdictOf({ ...KNOWN, natChains, daemon: { ...DAEMON, ...change } }).notes
+  const firewall = (name: 'iptables' | 'nftables') => ({ firewall: { name, configured: 'auto', reason: 'because' } })
+  const rest = ' of nf_tables may take packets to Services ("kube-ipvs doctor" says how)'
+  const both = [`the chains "inet cni_hostport prerouting", "inet early x"${rest}`]
+  assert.deepEqual(notes(firewall('iptables')), both)
+  assert.deepEqual(notes({}), both)
+  assert.deepEqual(notes(firewall('nftables')), [`the chain "inet early x"${rest}`])
+  assert.deepEqual(notes({ mode: 'iptables', configuredMode: 'iptables' }), [])
+})

@@ -36,6 +36,12 @@ test('statusText names running proxies when there are several', () => {
   assert.equal(row({ ...EMPTY, processes }, 'proxies'), text)
 })
 
+test('statusText names chains of nft that translate destinations, without a daemon too', () => {
+  const natChains = [{ chain: 'inet cni_hostport prerouting', priority: -100 }]
+  assert.equal(row({ ...EMPTY, natChains }, 'other nat'), 'inet cni_hostport prerouting (priority -100)')
+  assert.equal(row(EMPTY, 'other nat'), undefined)
+})
+
 test('statusText names chains in the back end of iptables that is not in use', () => {
   assert.equal(row(EMPTY, 'other back end'), undefined)
   const other = { backEnd: 'legacy', chains: 7 } as const

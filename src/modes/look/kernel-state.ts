@@ -16,6 +16,7 @@ import { chainsInOtherBackEnd, type OtherBackEnd } from '../leftovers/other-back
 import type { FirewallName } from '../chosen-firewall.ts'
 import { firewallsIn, isOfMode, modesIn, type ProxyMode } from '../modes-in-kernel.ts'
 import { type Look, type RulesSeen, type VirtualIpsSeen, withLook } from './look.ts'
+import { otherNatChains } from './nat-chains.ts'
 import { realServersOf } from './virtual-servers.ts'
 
 /** Fields are named as `status --output json` prints them. */
@@ -46,6 +47,11 @@ export interface KernelState {
   readonly modes: readonly ProxyMode[]
   /** The firewalls of ipvs mode that the kernel has something of. */
   readonly firewalls: readonly FirewallName[]
+  /**
+   * Chains of type nat beside iptables that others made, as `inet cni_hostport prerouting`: they may
+   * translate packets to Services.
+   */
+  readonly natChains: readonly { readonly chain: string; readonly priority: number }[]
   /** Addresses and node ports that rules of iptables mode serve; null when there are no such rules. */
   readonly rules: readonly SavedFrontend[] | null
   /**
@@ -105,6 +111,7 @@ export function readKernelState(signal: AbortSignal): Promise<KernelState> {
       ipvs,
       modes: modesIn({ ...virtualIps, ...rules }),
       firewalls: firewallsIn({ ...virtualIps, ...rules }),
+      natChains: await natChainsState(signal),
       processes: (await findOtherProxies()).found,
     }
   })
@@ -179,6 +186,13 @@ async function rulesState(
     if (!(error instanceof CodedError)) throw error
     return withoutRules(error)
   }
+}
+
+const MAX_NAT_CHAINS = 20
+
+async function natChainsState(signal: AbortSignal): Promise<KernelState['natChains']> {
+  const chains = (await otherNatChains(signal)).slice(0, MAX_NAT_CHAINS)
+  return chains.map(({ family, table, chain, priority }) => ({ chain: `${family} ${table} ${chain}`, priority }))
 }
 
 function withoutRules(reason: CodedError | undefined): Pick<KernelState, 'iptables' | 'rules'> {
