@@ -180,6 +180,8 @@ export const FACTS = object({
   /** `backEnd` null: no program is installed. */
   iptables: seen(object({ backEnd: nullable(oneOf('nft', 'legacy')), reason: text(500), version: nullable(text(30)) })),
   rules: seen(list(RULES, 4)),
+  /** Tables of iptables-legacy in the kernel, as `ip filter`, whether or not a program here reads them. */
+  legacyTables: since(list(text(60), 20), []),
   nftRules: since(
     seen(
       object({

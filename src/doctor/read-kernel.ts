@@ -9,12 +9,15 @@ import type { KubeProxyConfiguration } from '../config/types.ts'
 import { restOfChain } from '../nftables/chain-rest.ts'
 import { isBesideIptables, listNftBaseChains } from '../nftables/chains.ts'
 import { listNftTables } from '../nftables/tables.ts'
+import { NFT_FAMILY } from '../nftables/types.ts'
 import { checkNode, likelyFirewall } from '../modes/ipvs/node-preparation.ts'
 import type { Look } from '../modes/look/look.ts'
 import { modesIn, type ProxyMode } from '../modes/modes-in-kernel.ts'
 import type { IptablesChoice } from '../node/iptables-choice.ts'
+import { legacyTables } from '../node/legacy-tables.ts'
 import { runProgram } from '../node/programs.ts'
 import { CodedError, errorText } from '../values/errors.ts'
+import type { IpFamily } from '../values/protocol.ts'
 import { SERVICE_DEVICE } from '../values/well-known.ts'
 import { type Seen, unseen } from './seen.ts'
 import type { InterfaceFact, NodeFacts } from './facts.ts'
@@ -67,7 +70,7 @@ export async function readIpvs(look: Look, signal: AbortSignal): Promise<IpvsFac
 
 type Rules = Pick<
   NodeFacts,
-  'iptables' | 'rules' | 'nftRules' | 'rivals' | 'modesInKernel' | 'lacks' | 'likelyFirewall'
+  'iptables' | 'rules' | 'legacyTables' | 'nftRules' | 'rivals' | 'modesInKernel' | 'lacks' | 'likelyFirewall'
 >
 
 type RulesLook = Pick<Look, 'families' | 'iptables' | 'otherIptables' | 'virtualIps'>
@@ -79,7 +82,17 @@ export async function readRules(
   signal: AbortSignal,
 ): Promise<Rules> {
   const firewall = await attempt(() => likelyFirewall(configuration, signal))
-  return { likelyFirewall: firewall, ...(await readOtherRules(look, configuration, firewall, signal)) }
+  const others = await readOtherRules(look, configuration, firewall, signal)
+  return { likelyFirewall: firewall, legacyTables: readLegacyTables(look.families), ...others }
+}
+
+/** What no program of iptables is needed for. */
+type OfKernel = 'likelyFirewall' | 'legacyTables'
+
+function readLegacyTables(families: readonly IpFamily[]): readonly string[] {
+  return families.flatMap((family) =>
+    legacyTables({ families: [family] }).map((table) => `${NFT_FAMILY[family]} ${table.slice(0, 50)}`),
+  )
 }
 
 async function readOtherRules(
@@ -87,7 +100,7 @@ async function readOtherRules(
   configuration: KubeProxyConfiguration,
   firewall: Rules['likelyFirewall'],
   signal: AbortSignal,
-): Promise<Omit<Rules, 'likelyFirewall'>> {
+): Promise<Omit<Rules, OfKernel>> {
   try {
     const { choice } = await look.iptables(signal)
     const { reason } = choice
@@ -126,7 +139,7 @@ async function readLacks(
   })
 }
 
-type OfBackEnds = Omit<Rules, 'iptables' | 'lacks' | 'likelyFirewall'>
+type OfBackEnds = Omit<Rules, 'iptables' | 'lacks' | OfKernel>
 
 const NO_FOREIGN_RULES = { nftRules: { value: { unprinted: [], rules: [] } }, rivals: { value: [] } }
 
@@ -181,7 +194,7 @@ export async function readNft(signal: AbortSignal): Promise<Pick<NodeFacts, 'nft
   const nftProxyTables = await attempt(() =>
     askNetfilter([], async (netlink) => {
       const tables = (await listNftTables(netlink, { signal })).filter(({ name }) => name === PROXY_TABLE)
-      return tables.map(({ family, name }) => `${family === 'IPv4' ? 'ip' : 'ip6'} ${name}`).slice(0, 4)
+      return tables.map(({ family, name }) => `${NFT_FAMILY[family]} ${name}`).slice(0, 4)
     }),
   )
   const nftChains = await attempt(() =>

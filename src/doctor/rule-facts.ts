@@ -26,6 +26,8 @@ export const RULES = object({
   /** Prefixes of chains of other programs in the table filter: `cali`, `FLANNEL`, `DOCKER`, `ufw`. */
   otherChains: list(text(60), 50),
   builtIn: list(BUILT_IN_CHAIN, 3),
+  /** A rule that forwarded packets may reach accepts them by the state of their connection alone. */
+  acceptsAnswers: since(flag, true),
 })
 
 /** A base chain of nf_tables on the path of packets that is not of iptables. */

@@ -26,8 +26,10 @@ export function summarizeRules(
   const others = new Set<string>()
   const builtIn: BuiltIn[] = []
   let serviceChains = 0
+  let acceptsAnswers = false
   for (const [table, chains] of tables)
     for (const [chain, { policy = '-', rules }] of chains) {
+      acceptsAnswers ||= table === 'filter' && chain !== 'INPUT' && chain !== 'OUTPUT' && rules.some(acceptsByState)
       if (SERVICE_CHAIN.test(chain)) serviceChains++
       else if (chain.startsWith('KUBE-') && !chain.startsWith('KUBE-ROUTER') && !chain.startsWith('KUBE-NWPLCY')) {
         if (kubeChains.length < MAX_KUBE_CHAINS) kubeChains.push(`${table} ${chain}`.slice(0, MAX_NAME_LENGTH))
@@ -36,7 +38,15 @@ export function summarizeRules(
         builtIn.push({ chain, policy: policy.slice(0, 20), rules: kept })
       } else if (table === 'filter' && others.size < MAX_OTHER_CHAINS) others.add(prefixOf(chain))
     }
-  return { backEnd, family, kubeChains, serviceChains, otherChains: [...others], builtIn }
+  return { backEnd, family, kubeChains, serviceChains, otherChains: [...others], builtIn, acceptsAnswers }
+}
+
+const COMMENT = / ?-m comment --comment (?:"(?:[^"\\]|\\.)*"|\S+)/
+const BY_STATE = /^-m (?:conntrack --ctstate|state --state) (?:[A-Z]+,)*ESTABLISHED(?:,[A-Z]+)* -j ACCEPT$/
+
+/** Whether the rule accepts packets of established connections, whatever else they are. */
+function acceptsByState(rule: string): boolean {
+  return rule.endsWith(' -j ACCEPT') && BY_STATE.test(rule.replace(COMMENT, '').trim())
 }
 
 const isBuiltIn = (chain: string): chain is BuiltIn['chain'] => BUILT_IN.test(chain)

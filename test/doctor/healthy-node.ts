@@ -9,6 +9,7 @@ export const CLEAN_RULES: RulesFact = {
   kubeChains: ['nat KUBE-SERVICES', 'filter KUBE-FORWARD', 'mangle KUBE-KUBELET-CANARY'],
   serviceChains: 0,
   otherChains: [],
+  acceptsAnswers: false,
   builtIn: [
     { chain: 'INPUT', policy: 'ACCEPT', rules: [] },
     {
@@ -90,6 +91,7 @@ const HEALTHY: NodeFacts = {
   ipvsTable: { value: { connections: 900, buckets: 4096, bits: 12, largestBits: 12, max: 1_073_741_824 } },
   iptables: { value: { backEnd: 'nft', reason: 'only the programs of nft are installed', version: '1.8.9' } },
   rules: { value: [CLEAN_RULES, { ...CLEAN_RULES, family: 'IPv6' }] },
+  legacyTables: [],
   modesInKernel: { value: ['ipvs'] },
   nftRules: { value: { unprinted: [], rules: [] } },
   rivals: { value: [] },

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { defaultConfiguration } from '../../src/config/load.ts'
 import { readRules } from '../../src/doctor/read-kernel.ts'
+import { summarizeRules } from '../../src/doctor/rules-summary.ts'
 import type { VirtualIpsSeen } from '../../src/modes/look/look.ts'
 import type { IptablesChoice } from '../../src/node/iptables-choice.ts'
 import { HostIptables } from '../../src/node/iptables-programs.ts'
@@ -58,4 +59,21 @@ test('readRules finds iptables mode by its rules where virtual IPs cannot be rea
   }
   const { modesInKernel } = await readRules(look, defaultConfiguration('ipvs'), AbortSignal.timeout(20_000))
   assert.deepEqual(modesInKernel, { value: ['iptables'] })
+})
+
+test('summarizeRules says whether forwarded packets are accepted by the state of their connection alone', () => {
+  const summary = (chain: string, rule: string): boolean =>
+    summarizeRules(new Map([['filter', new Map([[chain, { name: chain, policy: undefined, rules: [rule] }]])]]), 'legacy', 'IPv4').acceptsAnswers
+  const accepts = '-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT'
+  const rows: readonly (readonly [chain: string, rule: string, expected: boolean])[] = [
+    ['FORWARD', accepts, true],
+    ['ufw-before-forward', '-m conntrack --ctstate ESTABLISHED -m comment --comment "of \\"ufw\\"" -j ACCEPT', true],
+    ['FORWARD', '-m comment --comment answers -m state --state ESTABLISHED,RELATED -j ACCEPT', true],
+    ['INPUT', accepts, false],
+    ['OUTPUT', accepts, false],
+    ['FORWARD', `-o docker0 ${accepts}`, false],
+    ['FORWARD', '-m conntrack --ctstate NEW -j ACCEPT', false],
+    ['FORWARD', '-m conntrack --ctstate ESTABLISHED -j DROP', false],
+  ]
+  for (const [chain, rule, expected] of rows) assert.equal(summary(chain, rule), expected, `${chain} ${rule}`)
 })

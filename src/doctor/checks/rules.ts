@@ -1,8 +1,9 @@
 /** Checks of rules of other programs in the path of Services, of connection tracking, and of timeouts. */
 import type { NftChainFact, RulesFact } from '../rule-facts.ts'
 import type { NodeFacts } from '../facts.ts'
-import { type Check, type CheckResult, FINE, type Finding, found, when } from '../finding.ts'
+import { type Check, type CheckResult, FINE, type Finding, found, valueOr, when } from '../finding.ts'
 import { quote } from '../../values/quote.ts'
+import { firewallOf } from './node-firewall.ts'
 import { processesOf } from './proxies.ts'
 
 const TARGET = /(?:^| )-[jg] (\S+)/
@@ -55,10 +56,7 @@ function forwardPolicy({ rules }: NodeFacts): CheckResult {
       ...all.flatMap((one): Finding[] => {
         const forward = one.builtIn.find(({ chain }) => chain === 'FORWARD')
         if (forward === undefined || forward.policy !== 'DROP') return []
-        const isAccepted =
-          one.otherChains.some((name) => ACCEPTS_PODS.test(name)) ||
-          forward.rules.some((rule) => targetOf(rule) === 'ACCEPT' && / -[sd] |^-[sd] /.test(rule))
-        if (isAccepted) return []
+        if (acceptsPods(one, forward)) return []
         return [
           {
             severity: 'warning',
@@ -74,6 +72,72 @@ function forwardPolicy({ rules }: NodeFacts): CheckResult {
       }),
     ),
   )
+}
+
+function acceptsPods({ otherChains }: RulesFact, { rules }: RulesFact['builtIn'][number]): boolean {
+  return (
+    otherChains.some((name) => ACCEPTS_PODS.test(name)) ||
+    rules.some((rule) => targetOf(rule) === 'ACCEPT' && / -[sd] |^-[sd] /.test(rule))
+  )
+}
+
+/**
+ * Policies of iptables-legacy where the rules of the proxy are elsewhere: packets pass both, and what
+ * the proxy accepts does not count there. The daemon starts no program to read them.
+ */
+function legacyPolicies(facts: NodeFacts): CheckResult {
+  const { iptables, legacyTables } = facts
+  const backEnd = valueOr(iptables, undefined)?.backEnd
+  if (firewallOf(facts) === 'iptables' && backEnd === 'legacy') return FINE
+  return when(facts.rules, (all) => {
+    const legacy = all.filter((one) => one.backEnd === 'legacy')
+    const unread = (['IPv4', 'IPv6'] as const).filter(
+      (family) =>
+        legacyTables.includes(family === 'IPv4' ? 'ip filter' : 'ip6 filter') &&
+        !legacy.some((one) => one.family === family),
+    )
+    return found(...legacy.flatMap(closedChains), ...unread.map(unreadTable))
+  })
+}
+
+function closedChains(one: RulesFact): readonly Finding[] {
+  return one.builtIn.flatMap((chain): readonly Finding[] => {
+    if (chain.policy !== 'DROP') return []
+    const what = `The policy of ${chain.chain} is DROP in ${programOf(one)}, where the proxy has no rules.`
+    if (chain.chain === 'INPUT')
+      return [
+        {
+          severity: 'warning',
+          what,
+          effect: 'Packets to cluster IPs, load balancers and node ports are dropped unless a rule there accepts them.',
+          remedy: [
+            `${programOf(one)} -A INPUT -d SERVICE-ADDRESSES -j ACCEPT`,
+            '# and the node ports (30000-32767), with -p tcp and -p udp',
+          ],
+        },
+      ]
+    if (chain.chain !== 'FORWARD' || one.acceptsAnswers || acceptsPods(one, chain)) return []
+    return [
+      {
+        severity: 'warning',
+        what: `${what} No rule of a network plug-in accepts the traffic of pods, and none accepts by the state of the connection.`,
+        effect: 'Answers of endpoints to clients are dropped unless another rule accepts them.',
+        remedy: [`${programOf(one)} -A FORWARD -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT`],
+      },
+    ]
+  })
+}
+
+function unreadTable(family: RulesFact['family']): Finding {
+  return {
+    severity: 'note',
+    what: `The kernel has the table filter of iptables-legacy for ${family}, and no program here reads it.`,
+    effect: 'What its rules and policies drop is not seen, neither by doctor nor by "kube-ipvs explain".',
+    remedy: [
+      `${family === 'IPv4' ? 'iptables' : 'ip6tables'}-legacy-save -t filter`,
+      '# with the programs of iptables installed',
+    ],
+  }
 }
 
 /** Chains at the hooks of packets whose verdict is final: in nf_tables a drop of any chain ends the packet. */
@@ -196,6 +260,12 @@ export const RULE_CHECKS: readonly Check[] = [
     check: dropsBefore,
   },
   { id: 'forward-policy', group: 'rules', good: 'forwarded packets of pods are accepted', check: forwardPolicy },
+  {
+    id: 'legacy-policies',
+    group: 'rules',
+    good: 'iptables-legacy drops nothing beside the proxy',
+    check: legacyPolicies,
+  },
   { id: 'nft-policies', group: 'rules', good: 'no other firewall drops packets', check: nftPolicies },
   { id: 'conntrack-full', group: 'rules', good: 'connection tracking has room', check: conntrackFull },
   {

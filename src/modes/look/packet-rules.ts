@@ -73,7 +73,7 @@ function mayHaveRules(family: IpFamily, baseChains: BaseChains): boolean {
 /** Packets pass the rules of both back ends of iptables. */
 async function rulesOfOtherBackEnd(look: Look, signal: AbortSignal): Promise<readonly string[]> {
   const other = await look.otherIptables(signal)
-  if (other === undefined) return []
+  if (other === undefined) return unreadLegacy((await look.iptables(signal)).choice.mode, look.families)
   const { mode, programs } = other.choice
   try {
     let rules = 0
@@ -85,6 +85,12 @@ async function rulesOfOtherBackEnd(look: Look, signal: AbortSignal): Promise<rea
   } catch (error) {
     return [`the rules of iptables-${mode}, which also see packets, cannot be read: ${errorText(error)}`]
   }
+}
+
+/** No program is installed that reads tables of the other back end. */
+function unreadLegacy(chosen: 'nft' | 'legacy', families: readonly IpFamily[]): readonly string[] {
+  if (chosen === 'legacy' || legacyTables({ families }).length === 0) return []
+  return ['the kernel also has tables of iptables-legacy, which no program here reads, so they are not judged']
 }
 
 /** Chains that are named one by one. */

@@ -1,12 +1,17 @@
 /** For the checks of rules, and of full tables: facts that trigger them, with what they find, and facts that do not. */
 import type { IpvsTableFact } from '../../../src/doctor/facts.ts'
-import { CLEAN_RULES, configured, running } from '../healthy-node.ts'
+import { CLEAN_RULES, configured, daemon, running } from '../healthy-node.ts'
 import { type Changes, type Row, UNSEEN } from './row.ts'
 
 const filter = (chain: 'INPUT' | 'FORWARD', policy: string, ...rules: string[]) => ({
   ...CLEAN_RULES,
   builtIn: [{ chain, policy, rules }],
 })
+
+const legacy = (chain: 'INPUT' | 'FORWARD', policy: string, ...rules: string[]): Changes => ({
+  rules: { value: [CLEAN_RULES, { ...filter(chain, policy, ...rules), backEnd: 'legacy' }] },
+})
+const BACK_END_LEGACY: Changes = { iptables: { value: { backEnd: 'legacy', reason: 'because', version: '1.8.9' } } }
 
 const table = (changes: Partial<IpvsTableFact>): Changes => ({
   ipvsTable: {
@@ -45,6 +50,44 @@ export const RULES_ROWS: readonly Row[] = [
   ],
   ['forward-policy', { rules: { value: [filter('FORWARD', 'DROP', '-s 10.244.0.0/16 -j ACCEPT')] } }, 'ok'],
   ['forward-policy', { rules: { value: [{ ...filter('FORWARD', 'DROP'), otherChains: ['cali'] }] } }, 'ok'],
+  [
+    'legacy-policies',
+    legacy('INPUT', 'DROP', '-p tcp -m tcp --dport 22 -j ACCEPT'),
+    'warning',
+    /^The policy of INPUT is DROP in iptables-legacy, where[^]*\niptables-legacy -A INPUT -d SERVICE-ADDRESSES -j ACCEPT\n/,
+  ],
+  [
+    'legacy-policies',
+    legacy('FORWARD', 'DROP'),
+    'warning',
+    /^The policy of FORWARD is DROP in iptables-legacy, where[^]*\niptables-legacy -A FORWARD -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT$/,
+  ],
+  ['legacy-policies', legacy('FORWARD', 'ACCEPT'), 'ok'],
+  ['legacy-policies', legacy('FORWARD', 'DROP', '-s 10.244.0.0/16 -j ACCEPT'), 'ok'],
+  [
+    'legacy-policies',
+    { rules: { value: [{ ...filter('FORWARD', 'DROP'), backEnd: 'legacy', acceptsAnswers: true }] } },
+    'ok',
+  ],
+  ['legacy-policies', { ...legacy('INPUT', 'DROP'), ...BACK_END_LEGACY }, 'ok'],
+  [
+    'legacy-policies',
+    {
+      ...legacy('INPUT', 'DROP'),
+      ...BACK_END_LEGACY,
+      ...daemon({ firewall: { name: 'nftables', reason: 'iptables is missing' } }),
+    },
+    'warning',
+  ],
+  ['legacy-policies', { rules: { value: [filter('INPUT', 'DROP')] } }, 'ok'],
+  [
+    'legacy-policies',
+    { legacyTables: ['ip nat', 'ip6 filter'] },
+    'note',
+    /the table filter of iptables-legacy for IPv6, and no program[^]*\nip6tables-legacy-save -t filter\n/,
+  ],
+  ['legacy-policies', { ...legacy('INPUT', 'ACCEPT'), legacyTables: ['ip filter'] }, 'ok'],
+  ['legacy-policies', { rules: UNSEEN }, 'unknown'],
   [
     'nft-policies',
     { nftChains: { value: [{ family: 'inet', table: 'filter', chain: 'input', hook: 'input', policy: 'drop' }] } },
