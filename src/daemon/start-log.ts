@@ -5,7 +5,6 @@
 import { familyDoubts, nodePortDoubts } from '../config/doubts.ts'
 import { formatDuration } from '../values/duration.ts'
 import type { KubeProxyConfiguration, ProxyMode } from '../config/types.ts'
-import { CATALOGUE } from '../ipset/catalogue.ts'
 import { periodsOf } from '../modes/mode.ts'
 import type { FamilyLack, FamilySupport } from '../node/families.ts'
 import { kernelRelease } from '../node/host.ts'
@@ -70,11 +69,6 @@ function logIpvsMode(ipvs: KubeProxyConfiguration['ipvs'], families: readonly Ip
   const syncPeriod = formatDuration(syncPeriodMs)
   for (const ipFamily of families) {
     if (scheduler === '') log.info('IPVS scheduler not specified, use rr by default', { ipFamily })
-    for (const { family, role, name } of CATALOGUE) {
-      const ipSetName = family === 'IPv6' ? `KUBE-6-${role}` : `KUBE-${role}`
-      if (family === ipFamily && ipSetName !== name)
-        log.info('Ipset name truncated', { ipSetName, truncatedName: name })
-    }
     const minSyncPeriod = formatDuration(minSyncPeriodMs)
     log.verbose(2, 'ipvs sync params', { ipFamily, minSyncPeriod, syncPeriod, maxSyncPeriod: syncPeriod })
   }

@@ -101,15 +101,22 @@ export function setName(role: SetRole, family: IpFamily): SetName {
   return NAMES[family][role]
 }
 
-function namesOf(prefix: string): Readonly<Record<SetRole, SetName>> {
-  const names = SET_ROLES.map((role) => [role, `${prefix}${role}`.slice(0, MAX_NAME_LENGTH)])
+/** The name of a set before it is cut to what the kernel takes. */
+export function fullName({ role, family }: Pick<SetDefinition, 'role' | 'family'>): string {
+  return `${PREFIX[family]}${role}`
+}
+
+const PREFIX: Readonly<Record<IpFamily, string>> = { IPv4: 'KUBE-', IPv6: 'KUBE-6-' }
+
+function namesOf(family: IpFamily): Readonly<Record<SetRole, SetName>> {
+  const names = SET_ROLES.map((role) => [role, fullName({ role, family }).slice(0, MAX_NAME_LENGTH)])
   // The table is made from all roles, so it has each name.
   return Object.fromEntries(names) as Record<SetRole, SetName>
 }
 
 const NAMES: Readonly<Record<IpFamily, Readonly<Record<SetRole, SetName>>>> = {
-  IPv4: namesOf('KUBE-'),
-  IPv6: namesOf('KUBE-6-'),
+  IPv4: namesOf('IPv4'),
+  IPv6: namesOf('IPv6'),
 }
 
 /** All 34 sets, IPv4 before IPv6, each family in the order of SET_ROLES. */

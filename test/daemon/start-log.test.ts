@@ -90,6 +90,14 @@ test('logMode logs an error where nobody has chosen the mode, and none where ipt
   assert.match(NO_MODE, /^No kube-proxy mode specified: defaulting to 'iptables'\. Note that in Kubernetes 1\.40 /)
 })
 
+test('logMode names no ipset, because the firewall that is chosen afterwards may have none', () => {
+  const log = recordingLog()
+  logMode('ipvs', defaultConfiguration('ipvs'), ['IPv4', 'IPv6'], log)
+  const messages = new Set(log.lines.map(({ message }) => message))
+  assert.ok(messages.has('Using ipvs Proxier') && messages.has('ipvs sync params'))
+  assert.ok(![...messages].some((message) => /ipset/i.test(message)), [...messages].join('; '))
+})
+
 test('logNode logs what is doubtful and returns an error where kube-proxy ends', () => {
   const doubtful = logged(BOTH, ['10.0.0.1'], { nodePortAddresses: [], clusterCIDR: 'fd00::/48' })
   assert.deepEqual(

@@ -66,6 +66,8 @@ export class MemoryWorld {
   /** The problems with missing schedulers, by Service. */
   readonly schedulerProblems = new Map<string, readonly Problem[]>()
   readonly problems: string[] = []
+  /** What the firewall logged. */
+  readonly infos: string[] = []
   /** The kernel announces that another program changed rules; works once a process watches. */
   announceRules: (family: IpFamily) => void = () => undefined
 
@@ -123,7 +125,12 @@ export class MemoryWorld {
       problems: {
         report: (_, subject, found) => this.problems.push(...found.map(({ message }) => `${subject}: ${message}`)),
       },
-      log: { ...silentLog, warn: report, error: report },
+      log: {
+        ...silentLog,
+        info: (message, fields = {}) => void this.infos.push([message, ...Object.values(fields)].join(' ')),
+        warn: report,
+        error: report,
+      },
       now,
       listener: {
         partPassed: (_, { failures, unreadable }) => {

@@ -6,7 +6,7 @@
  */
 import type { Wanted } from '../../../explain/wanted.ts'
 import type { SetAuditOptions } from '../../../ipset/audit.ts'
-import { CATALOGUE, type SetName } from '../../../ipset/catalogue.ts'
+import { CATALOGUE, fullName, type SetName } from '../../../ipset/catalogue.ts'
 import { isOfKind, parametersOf } from '../../../ipset/diff.ts'
 import { entryKey, type SetOperation, type SetParameters } from '../../../ipset/types.ts'
 import type { IptablesTable } from '../../../iptables/table.ts'
@@ -109,8 +109,14 @@ export class IptablesFirewall implements Firewall {
   }
 
   begin(): { readonly iptables: IptablesChoice } {
-    const { choice: iptables } = this.#options.kernel
-    this.#options.log.info('Using iptables', { backEnd: iptables.mode, reason: iptables.reason })
+    const { kernel, log } = this.#options
+    const { choice: iptables, families } = kernel
+    log.info('Using iptables', { backEnd: iptables.mode, reason: iptables.reason })
+    for (const set of CATALOGUE) {
+      const ipSetName = fullName(set)
+      if (families.includes(set.family) && ipSetName !== set.name)
+        log.info('Ipset name truncated', { ipSetName, truncatedName: set.name })
+    }
     return { iptables }
   }
 

@@ -8,6 +8,7 @@ import type { NodeContext } from '../../../../src/service/node-context.ts'
 import { DesiredFrontends } from '../../../../src/sync/desired-frontends.ts'
 import type { PassReport } from '../../../../src/sync/pass.ts'
 import { parseCidr } from '../../../../src/values/cidr.ts'
+import type { IpFamily } from '../../../../src/values/protocol.ts'
 import { contributionOf } from '../../../support/contribution.ts'
 import { frontendOf } from '../../../support/frontends.ts'
 import { service } from '../../../support/objects.ts'
@@ -93,6 +94,19 @@ const restores = (journal: readonly string[]): readonly string[] =>
   journal.filter((line) => line.startsWith('iptables-restore'))
 
 describe('IptablesFirewall at a cold start', () => {
+  it('logs the sets whose names are cut, of the families that it serves', () => {
+    const logged = (...families: readonly IpFamily[]): readonly string[] => {
+      const { memory, dataplane } = new Node(new MemoryWorld(families))
+      dataplane.firewall.begin()
+      return memory.infos.filter((line) => line.startsWith('Ipset name'))
+    }
+    assert.deepEqual(logged('IPv4'), [])
+    assert.deepEqual(logged('IPv4', 'IPv6'), [
+      'Ipset name truncated KUBE-6-LOAD-BALANCER-SOURCE-CIDR KUBE-6-LOAD-BALANCER-SOURCE-CID',
+      'Ipset name truncated KUBE-6-NODE-PORT-LOCAL-SCTP-HASH KUBE-6-NODE-PORT-LOCAL-SCTP-HAS',
+    ])
+  })
+
   it('writes sets, entries, rules, virtual servers and addresses, with one save and one restore for each family', async () => {
     const node = new Node().want(web, web6, external, guarded)
     const journal = await node.settle()
