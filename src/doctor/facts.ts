@@ -5,7 +5,19 @@
  */
 import { DISTRIBUTIONS } from '../node/module-remedy.ts'
 import { CLUSTER } from './cluster-facts.ts'
-import { flag, list, nullable, number, object, oneOf, type Read, record, text } from '../values/shape.ts'
+import {
+  flag,
+  list,
+  nullable,
+  number,
+  object,
+  oneOf,
+  type Read,
+  record,
+  type Shape,
+  ShapeError,
+  text,
+} from '../values/shape.ts'
 import { OLDER_BUNDLE, seen, since } from './seen.ts'
 import { NFT_CHAIN, NFT_RULE, PATH, RIVAL, RULES } from './rule-facts.ts'
 
@@ -114,7 +126,7 @@ export const DAEMON = object({
   room: since(nullable(object({ limit: number, leftOut: object({ services: number, frontends: number }) })), null),
 })
 
-export const FACTS = object({
+const NODE_FACTS = object({
   format: number,
   /** Version of kube-ipvs that collected them. */
   program: text(60),
@@ -236,7 +248,18 @@ export const FACTS = object({
   changes: seen(object({ count: number, commands: list(text(500), 200) })),
 })
 
-export type NodeFacts = Read<typeof FACTS>
+export type NodeFacts = Read<typeof NODE_FACTS>
+
+/** The facts of a node. Throws a ShapeError with the code `bundle-invalid`. */
+export const FACTS: Shape<NodeFacts> = (value, path) => {
+  try {
+    return NODE_FACTS(value, path)
+  } catch (cause) {
+    if (!(cause instanceof ShapeError)) throw cause
+    throw new ShapeError(cause.path === '' ? '' : `.${cause.path}`, cause.reason, 'bundle-invalid')
+  }
+}
+
 export type InterfaceFact = Read<typeof INTERFACE>
 export type DaemonFact = Read<typeof DAEMON>
 export type IpvsTableFact = Read<typeof IPVS_TABLE>

@@ -17,8 +17,9 @@ export class ShapeError extends CodedError {
   /** `is not a text` */
   readonly reason: string
 
-  constructor(path: string, reason: string) {
-    super('shape-wrong', `${path === '' ? 'the value' : path.slice(1)} ${reason}`)
+  /** @param code where a caller has one of its own for all refusals */
+  constructor(path: string, reason: string, code = 'shape-wrong') {
+    super(code, `${path === '' ? 'the value' : path.slice(1)} ${reason}`)
     this.path = path.slice(1)
     this.reason = reason
   }

@@ -122,6 +122,16 @@ describe('FACTS', () => {
     )
   })
 
+  it('refuses with the code of a bundle, and names the member', () => {
+    const rows: readonly (readonly [value: unknown, message: RegExp])[] = [
+      [null, /^the value is not an object$/],
+      [{ ...node(), kernel: 7 }, /^kernel is not an object$/],
+      [{ ...node(), processes: [{}] }, /^processes\[0\]\.program is none of/],
+      [{ ...node(), lacks: 7 }, /^lacks is not an object$/],
+    ]
+    for (const [value, message] of rows) assert.throws(() => FACTS(value, ''), { code: 'bundle-invalid', message })
+  })
+
   it('either refuses a changed member or gives facts that can be diagnosed', () => {
     fc.assert(
       fc.property(fc.constantFrom(...Object.keys(node())), fc.jsonValue(), (name, value) => {

@@ -63,7 +63,11 @@ test('readRules finds iptables mode by its rules where virtual IPs cannot be rea
 
 test('summarizeRules says whether forwarded packets are accepted by the state of their connection alone', () => {
   const summary = (chain: string, rule: string): boolean =>
-    summarizeRules(new Map([['filter', new Map([[chain, { name: chain, policy: undefined, rules: [rule] }]])]]), 'legacy', 'IPv4').acceptsAnswers
+    summarizeRules(
+      new Map([['filter', new Map([[chain, { name: chain, policy: undefined, rules: [rule] }]])]]),
+      'legacy',
+      'IPv4',
+    ).acceptsAnswers
   const accepts = '-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT'
   const rows: readonly (readonly [chain: string, rule: string, expected: boolean])[] = [
     ['FORWARD', accepts, true],
