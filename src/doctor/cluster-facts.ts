@@ -1,5 +1,5 @@
 /** What doctor knows of the cluster of a node, from its API server. */
-import { flag, list, nullable, number, object, type Read, text } from '../values/shape.ts'
+import { flag, list, nullable, number, object, oneOf, type Read, text } from '../values/shape.ts'
 import { OLDER_BUNDLE, seen, since } from './seen.ts'
 
 /** A DaemonSet of the cluster. */
@@ -38,3 +38,19 @@ export const CLUSTER = object({
 
 export type ClusterFact = Read<typeof CLUSTER>
 export type DaemonSetFact = Read<typeof DAEMON_SET>
+
+/** An API server that does not answer, or refuses every request. */
+export const API_SERVER = object({
+  /** `https://192.0.2.1:6443`; '' where no kubeconfig says it. */
+  server: text(300),
+  /** `ECONNREFUSED`, `api-status`; '' where the error has none. */
+  code: text(60),
+  reason: text(300),
+  /**
+   * Where its address leads: to endpoints of a Service, to this node because it is a virtual IP, to
+   * this node, to another machine. `name`: it is none.
+   */
+  place: oneOf('virtual-server', 'virtual-ip', 'here', 'elsewhere', 'name', 'unknown'),
+})
+
+export type ApiServerFact = Read<typeof API_SERVER>

@@ -11,11 +11,13 @@ import { kernelFamilies } from '../node/families.ts'
 import { thisHost } from '../node/host.ts'
 import { schedulerOf } from '../ipvs/scheduler.ts'
 import { isLinkLocal, isLoopback } from '../values/address.ts'
+import { errorText } from '../values/errors.ts'
 import { VERSION } from '../values/well-known.ts'
 import type { AccessProvider } from '../watch/api/access.ts'
 import { unseen } from './seen.ts'
 import { FACTS, FACTS_FORMAT, type InterfaceFact, type NodeFacts } from './facts.ts'
-import { readCluster } from './read-cluster.ts'
+import { readSilentServer } from './read-api-server.ts'
+import { readCluster, type ThisHost } from './read-cluster.ts'
 import {
   hasNetAdmin,
   readCiliumReplacement,
@@ -62,8 +64,7 @@ async function factsOf(look: Look, options: CollectOptions): Promise<NodeFacts> 
   const nodeName = options.nodeName || hostname()
   const interfaces = await attempt(() => readInterfaces(look, signal))
   const host = { nodeName, addresses: 'value' in interfaces ? addressesOf(interfaces.value) : [] }
-  const cluster =
-    access === undefined ? unseen(NO_SOURCE) : await attempt(async () => readCluster(await access(), host, signal))
+  const { cluster, apiServer } = await readClusterOr(look, access, host, signal)
   const facts: NodeFacts = {
     format: FACTS_FORMAT,
     program: VERSION,
@@ -107,9 +108,26 @@ async function factsOf(look: Look, options: CollectOptions): Promise<NodeFacts> 
     ciliumReplacement: readCiliumReplacement(),
     clock: await readClock(),
     cluster,
+    apiServer,
     changes: await readChanges(changes, access === undefined ? undefined : cluster),
   }
   return FACTS(facts, '')
+}
+
+/** The cluster, or why there is none to see, and of an API server that does not answer where its address leads. */
+async function readClusterOr(
+  look: Look,
+  access: CollectOptions['access'],
+  host: ThisHost,
+  signal: AbortSignal,
+): Promise<Pick<NodeFacts, 'cluster' | 'apiServer'>> {
+  if (access === undefined) return { cluster: unseen(NO_SOURCE), apiServer: null }
+  try {
+    return { cluster: { value: await readCluster(await access(), host, signal) }, apiServer: null }
+  } catch (error) {
+    const server = await attempt(() => readSilentServer(look, access, error, signal))
+    return { cluster: unseen(errorText(error)), apiServer: 'value' in server ? server.value : null }
+  }
 }
 
 /** Addresses that only this host has. */

@@ -1,4 +1,5 @@
 /** Runs every check over the facts of a node: the diagnosis, as `doctor --output json` prints it. */
+import { API_SERVER_CHECKS } from './checks/api-server.ts'
 import { DAEMON_CHECKS } from './checks/daemon.ts'
 import { FOREIGN_RULE_CHECKS } from './checks/foreign-rules.ts'
 import { KERNEL_CHECKS } from './checks/kernel.ts'
@@ -14,6 +15,7 @@ import type { Check, Finding, FindingSeverity, Group } from './finding.ts'
 /** In the order of the report. */
 export const CHECKS: readonly Check[] = [
   ...DAEMON_CHECKS,
+  ...API_SERVER_CHECKS,
   ...PROXY_CHECKS,
   ...KERNEL_CHECKS,
   ...SETTING_CHECKS,

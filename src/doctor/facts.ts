@@ -4,7 +4,7 @@
  * A fact that could not be read says why.
  */
 import { DISTRIBUTIONS } from '../node/module-remedy.ts'
-import { CLUSTER } from './cluster-facts.ts'
+import { API_SERVER, CLUSTER } from './cluster-facts.ts'
 import {
   flag,
   list,
@@ -244,6 +244,8 @@ const NODE_FACTS = object({
   ciliumReplacement: text(20),
   clock: seen(object({ isSynchronized: flag })),
   cluster: seen(CLUSTER),
+  /** An API server that is named and does not answer; null: it answers, or none is named. */
+  apiServer: since(nullable(API_SERVER), null),
   /** The commands of a first pass, in order; the rest of a long list is only counted. */
   changes: seen(object({ count: number, commands: list(text(500), 200) })),
 })

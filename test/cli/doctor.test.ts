@@ -75,5 +75,7 @@ it('doctor writes no credential, environment or content of a kubeconfig into a b
   assert.match(stderr, /^kube-ipvs doctor: wrote \S+; it has addresses of this node, and no credentials\n$/)
   const text = readFileSync(path, 'utf8')
   assert.doesNotMatch(text, /in-the-(token|environment)/)
-  assert.match(text, /ECONNREFUSED/)
+  const { apiServer } = JSON.parse(text) as { apiServer: unknown }
+  const expected = { server: 'http://127.0.0.1:1', code: 'ECONNREFUSED', reason: 'connect ECONNREFUSED 127.0.0.1:1' }
+  assert.deepEqual(apiServer, { ...expected, place: 'here' })
 })

@@ -1,5 +1,5 @@
 /** For each check: facts that trigger it, with what it finds, and facts that do not. */
-import { DAEMON_ROWS } from './rows/daemon.ts'
+import { API_SERVER_ROWS, DAEMON_ROWS } from './rows/daemon.ts'
 import { FOREIGN_RULE_ROWS } from './rows/foreign-rules.ts'
 import { KERNEL_ROWS } from './rows/kernel.ts'
 import { NETWORK_ROWS } from './rows/network.ts'
@@ -13,6 +13,7 @@ import { START_ROWS } from './rows/start.ts'
 export const ROWS: readonly Row[] = [
   ...FOREIGN_RULE_ROWS,
   ...DAEMON_ROWS,
+  ...API_SERVER_ROWS,
   ...PROXIES_ROWS,
   ...KERNEL_ROWS,
   ...SETTINGS_ROWS,

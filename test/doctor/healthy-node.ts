@@ -114,6 +114,7 @@ const HEALTHY: NodeFacts = {
       node: { value: { isThere: true, similar: [] } },
     },
   },
+  apiServer: null,
   changes: { value: { count: 0, commands: [] } },
 }
 

@@ -3,9 +3,11 @@ import assert from 'node:assert/strict'
 import { createServer, type Server } from 'node:http'
 import { afterEach, it } from 'node:test'
 import type { AddressInfo } from 'node:net'
-import { CLUSTER } from '../../src/doctor/cluster-facts.ts'
+import { type ApiServerFact, CLUSTER } from '../../src/doctor/cluster-facts.ts'
+import { readSilentServer } from '../../src/doctor/read-api-server.ts'
 import { readCluster } from '../../src/doctor/read-cluster.ts'
 import type { AccessProvider } from '../../src/watch/api/access.ts'
+import { ApiError } from '../../src/watch/api/api-error.ts'
 
 let server: Server | undefined
 afterEach(() => {
@@ -132,4 +134,50 @@ it('readCluster rejects when no API server answers', async () => {
   server?.close()
   await new Promise((resolve) => server?.on('close', resolve))
   await assert.rejects(readCluster(access, HOST, AbortSignal.timeout(20_000)), /ECONNREFUSED/)
+})
+
+/** A node with an address of its own, one virtual IP with a virtual server, and one without. */
+function lookAt(): Parameters<typeof readSilentServer>[0] {
+  const device = { index: 7, name: 'kube-ipvs0', kind: 'dummy', flags: 0 }
+  const addresses = [
+    { address: '192.0.2.7', prefixLength: 24, interfaceIndex: 2 },
+    ...['10.96.0.1', '192.0.2.50'].map((address) => ({ address, prefixLength: 32, interfaceIndex: 7 })),
+  ]
+  const found = {
+    rtnetlink: { listAddresses: async () => addresses },
+    ipvs: async () => ({
+      getService: async ({ address, port }: { readonly address: string; readonly port: number }) =>
+        address === '10.96.0.1' && port === 443 ? {} : undefined,
+    }),
+    virtualIps: async () => ({ device, routes: new Map([['192.0.2.51', {}]]), privateTables: [] }),
+  }
+  return found as unknown as Parameters<typeof readSilentServer>[0] // what is asked of a kernel
+}
+
+it('readSilentServer says where the address of an API server leads that does not answer', async () => {
+  const signal = AbortSignal.timeout(20_000)
+  const refused = Object.assign(new Error('connect ECONNREFUSED'), { code: 'ECONNREFUSED' })
+  const error = new ApiError('api-unreachable', 'connect ECONNREFUSED', { cause: refused })
+  const rows: readonly (readonly [server: string, expected: Omit<ApiServerFact, 'code' | 'reason'>])[] = [
+    ['https://10.96.0.1', { server: 'https://10.96.0.1', place: 'virtual-server' }],
+    ['https://10.96.0.1:6443/x', { server: 'https://10.96.0.1:6443', place: 'virtual-ip' }],
+    ['https://192.0.2.50:6443', { server: 'https://192.0.2.50:6443', place: 'virtual-ip' }],
+    ['https://192.0.2.51:6443', { server: 'https://192.0.2.51:6443', place: 'virtual-ip' }],
+    ['https://192.0.2.7:6443', { server: 'https://192.0.2.7:6443', place: 'here' }],
+    ['https://127.0.0.1:6443', { server: 'https://127.0.0.1:6443', place: 'here' }],
+    ['https://[fd00::1]:6443', { server: 'https://[fd00::1]:6443', place: 'elsewhere' }],
+    ['https://api.example:6443', { server: 'https://api.example:6443', place: 'name' }],
+  ]
+  for (const [url, expected] of rows) {
+    const access = { access: async () => ({ server: url, headers: {}, tls: {} }), invalidate: () => undefined }
+    const fact = await readSilentServer(lookAt(), async () => access, error, signal)
+    assert.deepEqual(fact, { code: 'ECONNREFUSED', reason: 'connect ECONNREFUSED', ...expected })
+  }
+  const unread = async (): Promise<AccessProvider> => Promise.reject(new Error('no such file'))
+  assert.deepEqual(await readSilentServer(lookAt(), unread, new Error('no such file'), signal), {
+    server: '',
+    code: '',
+    reason: 'no such file',
+    place: 'unknown',
+  })
 })

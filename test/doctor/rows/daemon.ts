@@ -1,10 +1,71 @@
 /** For the checks of the daemon: facts that trigger them, with what they find, and facts that do not. */
+import type { ApiServerFact } from '../../../src/doctor/cluster-facts.ts'
 import { OLDER_BUNDLE } from '../../../src/doctor/seen.ts'
 import { CLEAN_RULES, clusterWith, daemon, running } from '../healthy-node.ts'
-import { type Row, UNSEEN } from './row.ts'
+import { type Changes, type Row, UNSEEN } from './row.ts'
 
 /** Nobody answers, and the bundle is of a program that did not look for modes. */
 const OLD = { daemon: { value: null }, runningMode: null, modesInKernel: OLDER_BUNDLE } as const
+
+const silent = (changes: Partial<ApiServerFact>): Changes => ({
+  apiServer: {
+    server: 'https://192.0.2.1:6443',
+    code: 'ECONNREFUSED',
+    reason: 'connect ECONNREFUSED 192.0.2.1:6443',
+    place: 'elsewhere',
+    ...changes,
+  },
+})
+
+export const API_SERVER_ROWS: readonly Row[] = [
+  ['api-server', {}, 'ok'],
+  [
+    'api-server',
+    silent({}),
+    'warning',
+    /^The API server "https:\/\/192\.0\.2\.1:6443" does not answer[^]*no change of a Service arrives[^]*\ncurl -k https:\/\/192\.0\.2\.1:6443\/livez\n# from another node/,
+  ],
+  ['api-server', silent({ code: 'ETIMEDOUT' }), 'warning', /\nip route get 192\.0\.2\.1\n/],
+  ['api-server', silent({ code: 'deadline' }), 'warning', /\nip route get 192\.0\.2\.1\n/],
+  [
+    'api-server',
+    silent({ place: 'here', server: 'https://127.0.0.1:6443' }),
+    'warning',
+    /one of this node[^]*crictl ps/,
+  ],
+  [
+    'api-server',
+    silent({ place: 'virtual-ip' }),
+    'warning',
+    /the node asks itself\.\nkube-ipvs status --address 192\.0\.2\.1\n[^]*grep 192\.0\.2\.1\n[^]*without any Service$/,
+  ],
+  [
+    'api-server',
+    silent({ place: 'virtual-server', server: 'https://[fd00:10:96::1]:443', code: 'ETIMEDOUT' }),
+    'warning',
+    /endpoints that its virtual server has\.\nkube-ipvs status --address fd00:10:96::1\n/,
+  ],
+  [
+    'api-server',
+    silent({ place: 'name', server: 'https://api.example:6443', code: 'EAI_AGAIN' }),
+    'warning',
+    /\ngetent hosts api\.example\n# a resolver that is a Service/,
+  ],
+  ['api-server', silent({ code: 'UNABLE_TO_VERIFY_LEAF_SIGNATURE' }), 'warning', /certificate-authority[^]*date -u$/],
+  [
+    'api-server',
+    silent({ server: '', code: 'ENOENT', reason: 'no such file', place: 'unknown' }),
+    'warning',
+    /^The API server is not known: "no such file"\.[^]*clientConnection\.kubeconfig/,
+  ],
+  // A bundle could name anything.
+  [
+    'api-server',
+    silent({ server: 'https://x; reboot' }),
+    'warning',
+    /^The API server "https:\/\/x; reboot"[^\n]*\n[^\n]*\n(?![^]*reboot)curl -k https:\/\/API-SERVER\/livez/,
+  ],
+]
 
 export const DAEMON_ROWS: readonly Row[] = [
   ['daemon-health', {}, 'ok'],
