@@ -125,10 +125,12 @@ function portLines(port: ExplainedPort, explanation: Explanation, paper: Paper):
 /** Endpoints with the same reason that are printed one by one. */
 const MAX_ALIKE = 20
 
+const NO_ENDPOINTS =
+  'none: no EndpointSlice of the Service has an endpoint of this port; objects of kind Endpoints are not read, the control plane makes slices of them'
+
 function endpointLines({ endpoints, frontends }: ExplainedPort, paper: Paper): string[] {
   const { style } = paper
-  if (endpoints.length === 0)
-    return labelled('endpoints', 'none: no EndpointSlice of the Service has an endpoint of this port', paper, 'yellow')
+  if (endpoints.length === 0) return labelled('endpoints', NO_ENDPOINTS, paper, 'yellow')
   const kinds = new Set(frontends.map(({ verdicts }) => verdicts))
   const lines = ['', style('bold', 'Endpoints')]
   const groups = Map.groupBy(endpoints, (endpoint) =>

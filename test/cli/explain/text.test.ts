@@ -152,6 +152,17 @@ test('the text names verdicts, owners, annotations and what is missing', () => {
   assert.doesNotMatch(text, /^ {2}problem/m)
 })
 
+test('a port without endpoints says which objects have none, and which are not read', () => {
+  const [service] = explanation('demo/web').services
+  const [port] = service?.ports ?? []
+  assert.ok(service !== undefined && port !== undefined)
+  const text = lines(explanation('demo/web', { services: [{ ...service, ports: [{ ...port, endpoints: [] }] }] }))
+  assert.match(
+    text.join(' ').replaceAll(/\s+/g, ' '),
+    /endpoints none: no EndpointSlice of the Service has an endpoint of this port; objects of kind Endpoints are not read/,
+  )
+})
+
 test('a target selects ports and addresses', () => {
   const keys = (text: string) =>
     explanation(text).services.flatMap(({ ports }) => ports.flatMap(({ frontends }) => frontends.map(({ key }) => key)))
