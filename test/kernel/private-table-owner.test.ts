@@ -3,32 +3,21 @@
  * process hands them to the next, and a trial says whether the kernel can do that.
  */
 import assert from 'node:assert/strict'
-import { afterEach, beforeEach, describe, it } from 'node:test'
+import { afterEach, describe, it } from 'node:test'
 import { openNetfilter } from '../../native/open.ts'
 import type { NetlinkConnection } from '../../src/netlink/connection.ts'
 import { PrivateTables } from '../../src/nftables/private-table.ts'
 import { tryPrivateTable } from '../../src/nftables/trial.ts'
-import type { NftChain, NftOperation } from '../../src/nftables/types.ts'
-import { enterNewNamespace } from '../support/net-namespace.ts'
+import type { NftChain } from '../../src/nftables/types.ts'
 import { sh } from '../support/programs.ts'
 import { needs } from './needs.ts'
+import { freshKernel } from './private-table-kernel.ts'
 import { all, codeOf, differences, element, privateTables } from './private-table-items.ts'
 
 const FAMILIES = ['IPv4', 'IPv6'] as const
 const { signal } = new AbortController()
 
-let netlink: NetlinkConnection
-let tables: PrivateTables
-beforeEach(() => {
-  enterNewNamespace()
-  netlink = openNetfilter()
-  tables = new PrivateTables(netlink, { families: FAMILIES })
-})
-afterEach(() => netlink.close())
-
-async function apply(...ops: readonly NftOperation[]): Promise<void> {
-  for (const error of await tables.apply(ops, signal)) assert.ifError(error)
-}
+const kernel = freshKernel()
 
 describe('a private table that belongs to a socket', needs('nft', 'kernel>=6.9'), () => {
   const owned = { kind: 'table', family: 'IPv4', isOwned: true } as const
@@ -44,17 +33,17 @@ describe('a private table that belongs to a socket', needs('nft', 'kernel>=6.9')
 
   it('survives `nft flush ruleset`, and nobody else can change it', async () => {
     const wanted = privateTables('IPv4', true)
-    await apply(...all('add', wanted))
+    await kernel.apply(...all('add', wanted))
     sh('nft add table ip other; nft flush ruleset')
     assert.equal(sh('nft list tables').trim(), 'table ip kube-ipvs')
-    assert.deepEqual(differences(wanted, await tables.list('all', signal)), [])
+    assert.deepEqual(differences(wanted, await kernel.tables.list('all', signal)), [])
     const [error] = await another().apply(all('add', [element('ports', '192.0.2.1 . tcp . 1')]), signal)
     assert.equal(codeOf(error), 'nftables-owned')
-    assert.match(error?.message ?? '', new RegExp(`port id ${netlink.portId}`))
+    assert.match(error?.message ?? '', new RegExp(`port id ${kernel.netlink.portId}`))
   })
 
   it('refuses thousands of changes of another socket at once', async () => {
-    await apply(...all('add', privateTables('IPv4', true)))
+    await kernel.apply(...all('add', privateTables('IPv4', true)))
     const connection = openNetfilter()
     others.push(connection)
     const elements = Array.from({ length: 20_000 }, (_, index) => element('ports', `192.0.2.1 . tcp . ${index}`))
@@ -70,11 +59,11 @@ describe('a private table that belongs to a socket', needs('nft', 'kernel>=6.9')
   })
 
   it('is taken over by another socket when its own is closed, with all its content', async () => {
-    await apply(...all('add', privateTables('IPv4', true)))
+    await kernel.apply(...all('add', privateTables('IPv4', true)))
     const heir = another()
     assert.deepEqual((await heir.list(['ip'], signal)).get('ip'), { ...owned, isOwned: false, isTaken: true })
     assert.equal(codeOf((await heir.apply([{ kind: 'replace', item: owned }], signal))[0]), 'nftables-owned')
-    netlink.close()
+    kernel.netlink.close()
     assert.deepEqual((await heir.list(['ip'], signal)).get('ip'), { ...owned, isOwned: false })
     assert.deepEqual(await heir.apply([{ kind: 'replace', item: owned }], signal), [undefined])
     assert.deepEqual(differences(privateTables('IPv4', true), await heir.list('all', signal)), [])
@@ -87,25 +76,28 @@ describe('a private table that belongs to a socket', needs('nft', 'kernel>=6.9')
     })
     const elements = Array.from({ length: 3000 }, (_, index) => element('ports', `192.0.2.1 . udp . ${index + 1}`))
     const content = [...chains, ...elements]
-    await apply(...all('add', [...privateTables('IPv4'), ...content]))
-    await apply({ kind: 'replace', item: owned })
-    assert.deepEqual(differences([...privateTables('IPv4', true), ...content], await tables.list('all', signal)), [])
-    await apply({ kind: 'replace', item: { ...owned, isOwned: false } })
-    assert.deepEqual(differences([...privateTables('IPv4'), ...content], await tables.list('all', signal)), [])
+    await kernel.apply(...all('add', [...privateTables('IPv4'), ...content]))
+    await kernel.apply({ kind: 'replace', item: owned })
+    assert.deepEqual(
+      differences([...privateTables('IPv4', true), ...content], await kernel.tables.list('all', signal)),
+      [],
+    )
+    await kernel.apply({ kind: 'replace', item: { ...owned, isOwned: false } })
+    assert.deepEqual(differences([...privateTables('IPv4'), ...content], await kernel.tables.list('all', signal)), [])
     sh('nft flush ruleset')
-    assert.equal((await tables.list('all', signal)).size, 0)
+    assert.equal((await kernel.tables.list('all', signal)).size, 0)
   })
 })
 
 describe('a trial of private tables', needs('nft'), () => {
   it('finds all that they need, and leaves nothing behind', async () => {
     const { lacks, mayOwn } = await tryPrivateTable(
-      netlink,
+      kernel.netlink,
       FAMILIES.flatMap((family) => privateTables(family)),
       { signal },
     )
     assert.equal(lacks, undefined)
-    const [table] = await tables.apply(all('add', [{ kind: 'table', family: 'IPv4', isOwned: true }]), signal)
+    const [table] = await kernel.tables.apply(all('add', [{ kind: 'table', family: 'IPv4', isOwned: true }]), signal)
     assert.equal(mayOwn, table === undefined)
     assert.doesNotMatch(sh('nft list tables'), /trial/)
   })

@@ -5,38 +5,24 @@
 import assert from 'node:assert/strict'
 import { spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { afterEach, beforeEach, describe, it } from 'node:test'
+import { describe, it } from 'node:test'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import fc from 'fast-check'
-import { openNetfilter } from '../../native/open.ts'
-import type { NetlinkConnection } from '../../src/netlink/connection.ts'
 import { operationText, tableText } from '../../src/nftables/item-text.ts'
 import { NFT_TABLE } from '../../src/nftables/kind.ts'
-import { PrivateTables } from '../../src/nftables/private-table.ts'
 import { NFT_FAMILY, type NftItem, nftKey, type NftOperation } from '../../src/nftables/types.ts'
 import type { IpFamily } from '../../src/values/protocol.ts'
 import { someChain, someElement, someSet } from '../nftables/arbitraries.ts'
-import { enterNewNamespace } from '../support/net-namespace.ts'
 import { sh } from '../support/programs.ts'
 import { needs } from './needs.ts'
+import { freshKernel } from './private-table-kernel.ts'
 import { all, codeOf, differences, element, privateTables } from './private-table-items.ts'
 
 const FAMILIES = ['IPv4', 'IPv6'] as const
 const { signal } = new AbortController()
 const RETURN = { kind: 'verdict', action: { kind: 'return' } } as const
 
-let netlink: NetlinkConnection
-let tables: PrivateTables
-beforeEach(() => {
-  enterNewNamespace()
-  netlink = openNetfilter()
-  tables = new PrivateTables(netlink, { families: FAMILIES })
-})
-afterEach(() => netlink.close())
-
-async function apply(...ops: readonly NftOperation[]): Promise<void> {
-  for (const error of await tables.apply(ops, signal)) assert.ifError(error)
-}
+const kernel = freshKernel()
 
 const nftText = (family: IpFamily): string => sh(`nft list table ${NFT_FAMILY[family]} kube-ipvs`)
 
@@ -65,13 +51,13 @@ describe('a private table', needs('nft'), () => {
     const wanted = privateTables(family)
 
     it(`is printed by nft as by us, and read as it was written: ${family}`, async () => {
-      await apply(...all('add', wanted))
-      const live = await tables.list('all', signal)
+      await kernel.apply(...all('add', wanted))
+      const live = await kernel.tables.list('all', signal)
       assert.deepEqual(differences(wanted, live), [])
       assert.equal(normal(tableText(live.values(), family)), normal(nftText(family)))
-      assert.deepEqual(differences(wanted, await tables.list([...live.keys()], signal)), [])
+      assert.deepEqual(differences(wanted, await kernel.tables.list([...live.keys()], signal)), [])
       const visited = new Map<string, NftItem>()
-      await tables.visit((item) => void visited.set(nftKey(item), item), { signal })
+      await kernel.tables.visit((item) => void visited.set(nftKey(item), item), { signal })
       assert.deepEqual(visited, live)
     })
 
@@ -79,7 +65,7 @@ describe('a private table', needs('nft'), () => {
       const { status, stderr } = spawnSync('nft', ['-f', '-'], { input: tableText(wanted, family), encoding: 'utf8' })
       assert.equal(stderr, '')
       assert.equal(status, 0)
-      assert.deepEqual(differences(wanted, await tables.list('all', signal)), [])
+      assert.deepEqual(differences(wanted, await kernel.tables.list('all', signal)), [])
     })
 
     it(`is made, changed and deleted by the commands of our operations: ${family}`, async () => {
@@ -90,11 +76,11 @@ describe('a private table', needs('nft'), () => {
         sh(operationText({ kind: 'add', item: item.kind === 'chain' ? { ...item, rules: [] } : item }))
       const withContent = sorted.filter(({ kind }) => kind === 'chain' || kind === 'element')
       for (const item of withContent) sh(operationText({ kind: 'replace', item }))
-      assert.deepEqual(differences(wanted, await tables.list('all', signal)), [])
+      assert.deepEqual(differences(wanted, await kernel.tables.list('all', signal)), [])
       for (const item of sorted)
         if (item.kind === 'chain') sh(operationText({ kind: 'replace', item: { ...item, rules: [] } }))
       for (const item of sorted.toReversed()) sh(operationText({ kind: 'delete', item }))
-      assert.equal((await tables.list('all', signal)).size, 0)
+      assert.equal((await kernel.tables.list('all', signal)).size, 0)
     })
   }
 
@@ -121,8 +107,8 @@ describe('a private table', needs('nft'), () => {
         const family = sets[0]?.family ?? 'IPv4'
         const wanted = [{ kind: 'table', family, isOwned: false } as const, ...sets, ...chains, ...elements.flat()]
         sh('nft flush ruleset')
-        await apply(...all('add', wanted))
-        const live = await tables.list('all', signal)
+        await kernel.apply(...all('add', wanted))
+        const live = await kernel.tables.list('all', signal)
         assert.deepEqual(plan(wanted, live), [])
         assert.deepEqual(differences(wanted, live), [])
         // nft writes `tcp dport` for `th dport` where a rule has named the protocol before.
@@ -131,8 +117,8 @@ describe('a private table', needs('nft'), () => {
         const printed = normal(nftText(family))
         const isRange = /saddr \{[^}]*-[^}]*\}/.test(printed)
         if (!isRange && !/l4proto (?:tcp|udp|sctp)/.test(text)) assert.equal(text, printed)
-        await apply(...all('delete', wanted))
-        assert.equal((await tables.list('all', signal)).size, 0)
+        await kernel.apply(...all('delete', wanted))
+        assert.equal((await kernel.tables.list('all', signal)).size, 0)
       }),
       { numRuns: 30 },
     )
@@ -140,7 +126,7 @@ describe('a private table', needs('nft'), () => {
 
   it('has nothing that this program did not write, after a pass', async () => {
     const wanted = privateTables('IPv4')
-    await apply(...all('add', wanted))
+    await kernel.apply(...all('add', wanted))
     sh(`nft -f - <<'END'
       add set ip kube-ipvs theirs { type ipv4_addr; flags interval; elements = { 10.0.0.0/8 }; }
       add set ip kube-ipvs theirs2 { type mark; elements = { 1, 2 }; }
@@ -157,7 +143,7 @@ describe('a private table', needs('nft'), () => {
       add chain ip kube-ipvs filter-input { policy drop; }
 END
       nft 'add table ip kube-ipvs { flags dormant; }'`)
-    const before = await tables.list('all', signal)
+    const before = await kernel.tables.list('all', signal)
     const ops = plan(wanted, before)
     assert.deepEqual(ops.map(({ kind, item }) => `${kind} ${nftKey(item)}`).sort(), [
       'add ip element ports 10.96.0.1 . tcp . 443',
@@ -174,8 +160,8 @@ END
       'replace ip chain services',
       'replace ip element ports 10.96.0.1 . sctp . 65535',
     ])
-    await apply(...ops)
-    assert.deepEqual(differences(wanted, await tables.list('all', signal)), [])
+    await kernel.apply(...ops)
+    assert.deepEqual(differences(wanted, await kernel.tables.list('all', signal)), [])
     assert.doesNotMatch(sh('nft list table ip kube-ipvs'), /dormant|policy drop|counter/)
   })
 
@@ -188,19 +174,19 @@ END
         return [{ ...item, hook: { type: 'filter', hook: 'input', priority: 9 } }]
       return [item]
     })
-    await apply(...all('add', [...others, element('ports', '192.0.2.1'), element('ports', '192.0.2.2')]))
-    const ops = plan(wanted, await tables.list('all', signal))
+    await kernel.apply(...all('add', [...others, element('ports', '192.0.2.1'), element('ports', '192.0.2.2')]))
+    const ops = plan(wanted, await kernel.tables.list('all', signal))
     const seen: string[] = []
-    const transact = netlink.transact.bind(netlink)
-    netlink.transact = async (...given) => {
+    const transact = kernel.netlink.transact.bind(kernel.netlink)
+    kernel.netlink.transact = async (...given) => {
       const outcomes = await transact(...given)
       seen.push(sh('nft list set ip kube-ipvs ports'))
       return outcomes
     }
-    await apply(...ops)
+    await kernel.apply(...ops)
     assert.ok(seen.length > 1)
     for (const text of seen) assert.match(text, /elements = \{ [^,]*,[^,]* \}/)
-    assert.deepEqual(differences(wanted, await tables.list('all', signal)), [])
+    assert.deepEqual(differences(wanted, await kernel.tables.list('all', signal)), [])
   })
 
   it('gets a set of another type back without its old elements, which nobody has deleted', async () => {
@@ -209,9 +195,9 @@ END
     const ports = wanted.find((item) => item.kind === 'set' && item.name === 'ports')
     assert.ok(ports?.kind === 'set')
     const others = content.map((item) => (item === ports ? { ...ports, fields: ['daddr'] as const } : item))
-    await apply(...all('add', [...others, element('ports', '192.0.2.1')]))
-    await apply({ kind: 'replace', item: ports })
-    assert.deepEqual(differences(content, await tables.list('all', signal)), [])
+    await kernel.apply(...all('add', [...others, element('ports', '192.0.2.1')]))
+    await kernel.apply({ kind: 'replace', item: ports })
+    assert.deepEqual(differences(content, await kernel.tables.list('all', signal)), [])
   })
 
   it('gets a set of another type back to which no rule refers', async () => {
@@ -222,19 +208,19 @@ END
       return item.kind === 'element' && item.set === 'ports' ? [] : [item]
     })
     const old = Array.from({ length: 200 }, (_, index) => element('ports', `192.0.2.${index}`))
-    await apply(...all('add', [...others, ...old]))
-    await apply(...plan(content, await tables.list('all', signal)))
-    assert.deepEqual(differences(content, await tables.list('all', signal)), [])
+    await kernel.apply(...all('add', [...others, ...old]))
+    await kernel.apply(...plan(content, await kernel.tables.list('all', signal)))
+    assert.deepEqual(differences(content, await kernel.tables.list('all', signal)), [])
   })
 
   it('takes operations while it runs others', async () => {
-    await apply(...all('add', privateTables('IPv4')))
+    await kernel.apply(...all('add', privateTables('IPv4')))
     const lists = [1, 2, 3].map((port) =>
       Array.from({ length: 300 }, (_, index) => element('ports', `192.0.${index >> 8}.${index & 255} . udp . ${port}`)),
     )
-    for (const outcomes of await Promise.all(lists.map((list) => tables.apply(all('add', list), signal))))
+    for (const outcomes of await Promise.all(lists.map((list) => kernel.tables.apply(all('add', list), signal))))
       for (const error of outcomes) assert.ifError(error)
-    const live = await tables.list('all', signal)
+    const live = await kernel.tables.list('all', signal)
     assert.deepEqual(differences([...privateTables('IPv4'), ...lists.flat()], live), [])
   })
 
@@ -246,44 +232,44 @@ END
     const chain = wanted.find((item) => item.kind === 'chain' && item.hook?.type === 'filter')
     assert.ok(chain?.kind === 'chain')
     const other = { ...chain, hook: { type: 'filter', hook: 'input', priority: 9 } } as const
-    await apply(...all('add', [...wanted.map((item) => (item === chain ? other : item)), ...many]))
+    await kernel.apply(...all('add', [...wanted.map((item) => (item === chain ? other : item)), ...many]))
     const turns = countTurns()
     const written: { messages: number; turns: number }[] = []
-    const [dump, transact] = [netlink.dump.bind(netlink), netlink.transact.bind(netlink)]
+    const [dump, transact] = [kernel.netlink.dump.bind(kernel.netlink), kernel.netlink.transact.bind(kernel.netlink)]
     let read = 0
-    netlink.dump = async (...given) => {
+    kernel.netlink.dump = async (...given) => {
       const found = await dump(...given)
       read = turns.count
       return found
     }
-    netlink.transact = (batch, options) => {
+    kernel.netlink.transact = (batch, options) => {
       written.push({ messages: batch.count, turns: turns.count - read })
       return transact(batch, options)
     }
-    await apply({ kind: 'replace', item: chain })
+    await kernel.apply({ kind: 'replace', item: chain })
     turns.stop()
-    assert.deepEqual(differences([...wanted, ...many], await tables.list('all', signal)), [])
+    assert.deepEqual(differences([...wanted, ...many], await kernel.tables.list('all', signal)), [])
     const [rebuilt, ...more] = written.filter(({ messages }) => messages > 30)
     assert.deepEqual(more, [])
     assert.ok(rebuilt !== undefined && rebuilt.turns >= 5, `${rebuilt?.turns} turns`)
   })
 
   it('fails at once where thousands are added to a set that is not there', async () => {
-    await apply(...all('add', privateTables('IPv4')))
-    const before = netlink.counters.messagesSent
+    await kernel.apply(...all('add', privateTables('IPv4')))
+    const before = kernel.netlink.counters.messagesSent
     const ops = Array.from({ length: 20_000 }, (_, index) =>
       element('no-such-map', `192.0.2.1 . tcp . ${index}`, 'services'),
     )
     const others = Array.from({ length: 50 }, (_, index) => element('ports', `192.0.2.1 . tcp . ${index}`))
-    const outcomes = await tables.apply(all('add', [...ops.slice(0, 500), ...others, ...ops.slice(500)]), signal)
+    const outcomes = await kernel.tables.apply(all('add', [...ops.slice(0, 500), ...others, ...ops.slice(500)]), signal)
     assert.equal(outcomes.filter((error) => codeOf(error) === 'ENOENT').length, ops.length)
     assert.equal(outcomes.filter((error) => error === undefined).length, others.length)
     assert.match(outcomes[0]?.message ?? '', /the set ip kube-ipvs no-such-map does not exist/)
     assert.deepEqual(
-      await tables.apply(all('delete', ops), signal),
+      await kernel.tables.apply(all('delete', ops), signal),
       ops.map(() => undefined),
     )
-    const sent = netlink.counters.messagesSent - before
+    const sent = kernel.netlink.counters.messagesSent - before
     assert.ok(sent < 40, `${sent} messages`)
   })
 
@@ -300,16 +286,16 @@ END
       const others = wanted
         .filter(({ kind }) => kind !== 'element')
         .filter((item) => !('name' in item) || item.name !== name)
-      await apply(...all('add', others))
+      await kernel.apply(...all('add', others))
       sh(`nft -f - <<'END'
         table ip kube-ipvs {
           chain ${name} { ${hook} counter accept; }
         }
 END`)
-      const ops = plan(wanted, await tables.list('all', signal))
+      const ops = plan(wanted, await kernel.tables.list('all', signal))
       const change = ops.find(({ item }) => 'name' in item && item.name === name)
-      await apply(...ops)
-      assert.deepEqual(differences(wanted, await tables.list('all', signal)), [])
+      await kernel.apply(...ops)
+      assert.deepEqual(differences(wanted, await kernel.tables.list('all', signal)), [])
       assert.match(change === undefined ? '' : operationText(change), /flush chain .*; delete chain .*; add chain/)
       assert.doesNotMatch(sh(`nft list chain ip kube-ipvs ${name}`), /hook|counter/)
     }
@@ -326,14 +312,14 @@ END`)
         { kind: 'table', family, isOwned: false } as const,
         { kind: 'chain', family, name, rules } as const,
       ]
-      await apply(...all('add', wanted))
-      const live = await tables.list('all', signal)
+      await kernel.apply(...all('add', wanted))
+      const live = await kernel.tables.list('all', signal)
       assert.deepEqual(
         differences(wanted, live).filter((key) => live.get(key)?.family === family),
         [],
       )
       assert.equal(nftText(family).match(/\/(?:25|65)/g)?.length, cidrs.length)
-      await apply({
+      await kernel.apply({
         kind: 'replace',
         item: { kind: 'chain', family, name, rules: [{ statements: [RETURN] }, ...rules] },
       })
@@ -342,7 +328,7 @@ END`)
 
   it('takes all but the refused operations', async () => {
     const wanted = privateTables('IPv4')
-    await apply(...all('add', wanted))
+    await kernel.apply(...all('add', wanted))
     const good = Array.from({ length: 700 }, (_, index) =>
       element('marks', `192.0.2.${index % 200} . tcp . ${index}`, 'services'),
     )
@@ -351,36 +337,36 @@ END`)
       element('no-such-set', '192.0.2.9 . udp . 2'),
     ]
     const ops = all('add', [...good.slice(0, 350), ...bad, ...good.slice(350)])
-    const outcomes = await tables.apply(ops, signal)
+    const outcomes = await kernel.tables.apply(ops, signal)
     const failed = outcomes.flatMap((error, index) => (error === undefined ? [] : [`${index} ${codeOf(error)}`]))
     assert.deepEqual(failed, ['350 ENOENT', '351 ENOENT'])
     assert.match(
       outcomes[350]?.message ?? '',
       /nft add element ip kube-ipvs marks '\{ 192\.0\.2\.9 \. udp \. 1 : goto no-such-chain \}'/,
     )
-    assert.deepEqual(differences([...wanted, ...good], await tables.list('all', signal)), [])
+    assert.deepEqual(differences([...wanted, ...good], await kernel.tables.list('all', signal)), [])
   })
 
   it('gets an element with another verdict in one transaction', async () => {
-    await apply(...all('add', privateTables('IPv4')))
+    await kernel.apply(...all('add', privateTables('IPv4')))
     const before = element('marks', '10.96.0.1 . tcp . 443', 'services')
-    const [error] = await tables.apply([{ kind: 'add', item: { ...before, action: { kind: 'drop' } } }], signal)
+    const [error] = await kernel.tables.apply([{ kind: 'add', item: { ...before, action: { kind: 'drop' } } }], signal)
     // Kernels differ in the code.
     assert.match(codeOf(error), /^(?:EBUSY|EEXIST)$/)
-    await apply({ kind: 'replace', item: { ...before, action: { kind: 'drop' } } })
-    const live = await tables.list([nftKey(before)], signal)
+    await kernel.apply({ kind: 'replace', item: { ...before, action: { kind: 'drop' } } })
+    const live = await kernel.tables.list([nftKey(before)], signal)
     assert.deepEqual([...live.values()], [{ ...before, action: { kind: 'drop' } }])
   })
 
   it('is listed while other tables change', async () => {
     const wanted = privateTables('IPv4')
-    await apply(...all('add', wanted))
+    await kernel.apply(...all('add', wanted))
     const loop = 'for i in $(seq 40); do nft add table ip other; nft delete table ip other; done'
     const others = spawn('sh', ['-c', loop], { stdio: 'ignore' })
     const ended = once(others, 'exit')
     let lists = 0
     while (others.exitCode === null) {
-      assert.deepEqual(differences(wanted, await tables.list('all', signal)), [])
+      assert.deepEqual(differences(wanted, await kernel.tables.list('all', signal)), [])
       lists++
       await nextTurn()
     }
@@ -389,7 +375,7 @@ END`)
   })
 
   it('is listed and emptied without a stall when others filled it', async () => {
-    await apply(...all('add', privateTables('IPv4')))
+    await kernel.apply(...all('add', privateTables('IPv4')))
     const count = 100_000
     const theirs = Array.from(
       { length: count },
@@ -399,10 +385,10 @@ END`)
     const { stderr } = spawnSync('nft', ['-f', '-'], { input, encoding: 'utf8', maxBuffer: 1 << 26 })
     assert.equal(stderr, '')
     const turns = countTurns()
-    const live = await tables.list('all', signal)
-    await apply(...plan(privateTables('IPv4'), live))
+    const live = await kernel.tables.list('all', signal)
+    await kernel.apply(...plan(privateTables('IPv4'), live))
     assert.equal(live.size, count + privateTables('IPv4').length)
-    assert.deepEqual(differences(privateTables('IPv4'), await tables.list('all', signal)), [])
+    assert.deepEqual(differences(privateTables('IPv4'), await kernel.tables.list('all', signal)), [])
     // At most some thousand elements at a time.
     assert.ok(turns.stop() > 40)
   })

@@ -5,37 +5,19 @@ import fc from 'fast-check'
 import { type MessageBatch, requestOf } from '../../src/netlink/batch.ts'
 import type { ReceivedMessage } from '../../src/netlink/message.ts'
 import { decodeChain, decodeListedRule, encodeNewChain, encodeRule } from '../../src/nftables/chain-codec.ts'
-import { decodeElements, encodeElements, MAX_ELEMENTS, MAX_MAP_ELEMENTS } from '../../src/nftables/element-codec.ts'
+import { encodeElements, MAX_ELEMENTS, MAX_MAP_ELEMENTS } from '../../src/nftables/element-codec.ts'
 import { decodeSet, encodeNetworks, encodeNewSet, NetworksDecoder } from '../../src/nftables/set-codec.ts'
 import { decodeStatements } from '../../src/nftables/statement-decoder.ts'
 import { decodePrivateTable, encodeNewTable } from '../../src/nftables/table-codec.ts'
 import { NFT_TABLE } from '../../src/nftables/kind.ts'
-import { type NftChain, type NftElement, nftKey, type NftSet } from '../../src/nftables/types.ts'
+import { type NftElement, nftKey, type NftSet } from '../../src/nftables/types.ts'
 import { visitMessages } from '../../src/netlink/message.ts'
 import { hex, message, onlyMessage, toHex } from '../netlink/wire.ts'
 import { someElement, someFamily, someSet } from './arbitraries.ts'
+import { elementsOf, INPUT, JUMP, PORT, PORTS, RANGES, received, SERVICE } from './private-messages.ts'
 
 /** NFTA_*_TABLE "kube-ipvs" */
 const TABLE = '0e000100 6b7562652d69707673000000'
-const SERVICE = ['daddr', 'l4proto', 'dport'] as const
-const PORTS: NftSet = { kind: 'set', family: 'IPv6', name: 'ports', fields: SERVICE, isMap: false }
-const RANGES: NftSet = { kind: 'set', family: 'IPv4', name: 'ranges', fields: SERVICE, isMap: true }
-const INPUT: NftChain = {
-  kind: 'chain',
-  family: 'IPv4',
-  name: 'in',
-  hook: { type: 'filter', hook: 'input', priority: -5 },
-  rules: [],
-}
-const JUMP: NftElement = {
-  kind: 'element',
-  family: 'IPv4',
-  set: 'ranges',
-  value: '10.96.0.1 . tcp . 80',
-  action: { kind: 'goto', chain: 'r1' },
-}
-const PORT: NftElement = { kind: 'element', family: 'IPv6', set: 'ports', value: 'fd00::1 . udp . 53' }
-
 /** The payload of the only message: its family, and what follows struct nfgenmsg. */
 function payload(encode: (batch: MessageBatch) => void): string {
   const { bytes, start, end } = onlyMessage(requestOf(encode).bytes)
@@ -43,17 +25,6 @@ function payload(encode: (batch: MessageBatch) => void): string {
 }
 
 const blanks = (text: string): string => text.replaceAll(/\s/g, '')
-
-/** A message as the kernel sends it: attributes and flags are as in a request. */
-function received(encode: (batch: MessageBatch) => void): ReceivedMessage {
-  return onlyMessage(requestOf(encode).bytes.slice())
-}
-
-function elementsOf(given: ReceivedMessage, set: NftSet): NftElement[] {
-  const found: NftElement[] = []
-  decodeElements(given, set, (element) => void found.push(element))
-  return found
-}
 
 describe('a message about a private table', () => {
   it('makes one that belongs to the socket and outlives it', () => {
@@ -224,12 +195,12 @@ describe('what other programs made', () => {
   it('an element that stands for every value is read and deleted as nft writes it', () => {
     // NFTA_SET_ELEM_FLAGS: NFT_SET_ELEM_CATCHALL, and no key
     const [set, map] = ['0a000200 706f727473000000', '0b000200 72616e6765730000']
-    const received = (family: string, rest: string): ReceivedMessage =>
+    const listed = (family: string, rest: string): ReceivedMessage =>
       onlyMessage(message(0x0a0c, 0, 1, hex(`${family}000000 ${TABLE} ${rest}`)))
-    const inSet = received('0a', `${set} 10000380 0c000180 08000300 00000002`)
+    const inSet = listed('0a', `${set} 10000380 0c000180 08000300 00000002`)
     const every: NftElement = { ...PORT, value: '*' }
     assert.deepEqual(elementsOf(inSet, PORTS), [every])
-    const inMap = received('02', `${map} 20000380 1c000180 08000300 00000002 10000280 0c000280 08000100 00000000`)
+    const inMap = listed('02', `${map} 20000380 1c000180 08000300 00000002 10000280 0c000280 08000100 00000000`)
     assert.deepEqual(elementsOf(inMap, RANGES), [{ ...JUMP, value: '*', action: { kind: 'drop' } }])
     assert.equal(
       payload((batch) => encodeElements(batch, 'DELSETELEM', 'IPv6', 'ports', [every])),

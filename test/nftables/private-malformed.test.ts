@@ -9,26 +9,8 @@ import { decodeElements, encodeElements } from '../../src/nftables/element-codec
 import { decodeSet, encodeNewSet, NetworksDecoder } from '../../src/nftables/set-codec.ts'
 import { decodeStatements } from '../../src/nftables/statement-decoder.ts'
 import { decodePrivateTable, encodeNewTable } from '../../src/nftables/table-codec.ts'
-import type { NftChain, NftElement, NftSet } from '../../src/nftables/types.ts'
 import { message, onlyMessage } from '../netlink/wire.ts'
-
-const SERVICE = ['daddr', 'l4proto', 'dport'] as const
-const RANGES: NftSet = { kind: 'set', family: 'IPv4', name: 'ranges', fields: SERVICE, isMap: true }
-const INPUT: NftChain = {
-  kind: 'chain',
-  family: 'IPv4',
-  name: 'in',
-  hook: { type: 'filter', hook: 'input', priority: -5 },
-  rules: [],
-}
-const JUMP: NftElement = {
-  kind: 'element',
-  family: 'IPv4',
-  set: 'ranges',
-  value: '10.96.0.1 . tcp . 80',
-  action: { kind: 'goto', chain: 'r1' },
-}
-const PORT: NftElement = { kind: 'element', family: 'IPv6', set: 'ports', value: 'fd00::1 . udp . 53' }
+import { INPUT, JUMP, PORT, RANGES } from './private-messages.ts'
 
 /** Every message that is read, and its reader. */
 const READERS: readonly (readonly [
