@@ -4,7 +4,6 @@
  */
 import { nodeReasons } from '../inspect/node-reasons.ts'
 import type { DaemonView } from '../inspect/view.ts'
-import { mayTranslate } from '../modes/nat-order.ts'
 import { printable, quote } from '../values/quote.ts'
 import type { Status, Verdict } from './node-status.ts'
 import { count } from './status-words.ts'
@@ -93,7 +92,7 @@ function notesOf(daemon: DaemonView, { rows, natChains }: Pick<Status, 'rows' | 
 function translatingNotes({ mode, firewall }: DaemonView, chains: Status['natChains']): string[] {
   if (mode !== 'ipvs') return []
   const name = firewall?.name === 'nftables' ? 'nftables' : 'iptables'
-  const own = chains.filter(({ priority }) => mayTranslate(priority, name))
+  const own = chains.filter(({ takesFrom }) => takesFrom.includes(name))
   if (own.length === 0) return []
   const names = own.slice(0, NAMED).map(({ chain }) => quote(chain))
   const what = own.length === 1 ? 'the chain' : 'the chains'

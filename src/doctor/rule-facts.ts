@@ -2,7 +2,7 @@
  * What doctor knows of the rules of a node, of either back end of iptables and of nft, and of the
  * paths of packets through them.
  */
-import { USUAL_NAT_PRIORITY } from '../modes/nat-order.ts'
+import { USUAL_NAT_PRIORITY } from '../nftables/nat-order.ts'
 import { flag, list, number, object, oneOf, type Read, text } from '../values/shape.ts'
 import { since } from './seen.ts'
 

@@ -2,7 +2,6 @@
  * Who translates the destination of a packet first, at one hook: the firewall of ipvs mode, or a
  * chain of type nat of another program.
  */
-import type { FirewallName } from './chosen-firewall.ts'
 
 /** Of the nftables firewall: before the chains of others at the usual priority. ip_vs takes packets of this node at -99. */
 export const NAT_PRIORITY = -105
@@ -14,6 +13,6 @@ export const USUAL_NAT_PRIORITY = -100
  * the nftables firewall end the turn of all that come later at their hook. Rules of iptables that
  * accept do not, whichever chain comes first.
  */
-export function mayTranslate(priority: number, firewall: FirewallName): boolean {
+export function mayTranslate(priority: number, firewall: 'iptables' | 'nftables'): boolean {
   return firewall === 'iptables' || priority <= NAT_PRIORITY
 }

@@ -93,9 +93,9 @@ test('verdictOf says whether the node is fine, why not, and what it does not kno
 
 test('verdictOf notes chains that may translate packets to Services before the firewall does, in ipvs mode only', () => {
   const natChains = [
-    { chain: 'inet cni_hostport prerouting', priority: -100 },
-    { chain: 'inet early x', priority: -300 },
-  ]
+    { chain: 'inet cni_hostport prerouting', priority: -100, takesFrom: ['iptables'] },
+    { chain: 'inet early x', priority: -300, takesFrom: ['iptables', 'nftables'] },
+  ] as const
   const notes = (change: Partial<DaemonView>): readonly string[] =>
     verdictOf({ ...KNOWN, natChains, daemon: { ...DAEMON, ...change } }).notes
   const firewall = (name: 'iptables' | 'nftables') => ({ firewall: { name, configured: 'auto', reason: 'because' } })

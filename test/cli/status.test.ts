@@ -37,7 +37,7 @@ test('statusText names running proxies when there are several', () => {
 })
 
 test('statusText names chains of nft that translate destinations, without a daemon too', () => {
-  const natChains = [{ chain: 'inet cni_hostport prerouting', priority: -100 }]
+  const natChains = [{ chain: 'inet cni_hostport prerouting', priority: -100, takesFrom: ['iptables'] }] as const
   assert.equal(row({ ...EMPTY, natChains }, 'other nat'), 'inet cni_hostport prerouting (priority -100)')
   assert.equal(row(EMPTY, 'other nat'), undefined)
 })

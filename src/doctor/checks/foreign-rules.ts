@@ -5,8 +5,7 @@
 import type { NftRuleFact, RivalFact } from '../rule-facts.ts'
 import type { NodeFacts } from '../facts.ts'
 import { type Check, type CheckResult, type Finding, found, when } from '../finding.ts'
-import type { FirewallName } from '../../modes/chosen-firewall.ts'
-import { mayTranslate, NAT_PRIORITY } from '../../modes/nat-order.ts'
+import { mayTranslate, NAT_PRIORITY } from '../../nftables/nat-order.ts'
 import { quote } from '../../values/quote.ts'
 import { firewallOf } from './node-firewall.ts'
 
@@ -105,7 +104,10 @@ const OTHER_FIREWALL: readonly string[] = [
 ]
 
 /** No text of the node is part of a command. */
-function remedyOf({ program, chain, priority, isInUse }: RivalFact, firewall: FirewallName): readonly string[] {
+function remedyOf(
+  { program, chain, priority, isInUse }: RivalFact,
+  firewall: ReturnType<typeof firewallOf>,
+): readonly string[] {
   if (program === 'nft') {
     const table = NFT_TABLE.exec(chain)?.[0]
     const list = `nft -a list ${table === undefined ? 'ruleset' : `table ${table}`}`

@@ -8,6 +8,7 @@ import type { DecodedDestination } from '../../ipvs/codec-destinations.ts'
 import { isDraining } from '../../ipvs/drains.ts'
 import { type SettingsInWords, settingsInWords } from '../../ipvs/text.ts'
 import { realServerKey, type VirtualServerFields, virtualServerKey } from '../../ipvs/types.ts'
+import { mayTranslate } from '../../nftables/nat-order.ts'
 import { kernelRelease } from '../../node/host.ts'
 import { findOtherProxies, type ProxyProcess } from '../../node/other-proxies.ts'
 import { CodedError } from '../../values/errors.ts'
@@ -51,7 +52,7 @@ export interface KernelState {
    * Chains of type nat beside iptables that others made, as `inet cni_hostport prerouting`: they may
    * translate packets to Services.
    */
-  readonly natChains: readonly { readonly chain: string; readonly priority: number }[]
+  readonly natChains: readonly NatChainState[]
   /** Addresses and node ports that rules of iptables mode serve; null when there are no such rules. */
   readonly rules: readonly SavedFrontend[] | null
   /**
@@ -59,6 +60,13 @@ export interface KernelState {
    * two each undoes what the other writes.
    */
   readonly processes: readonly ProxyProcess[]
+}
+
+export interface NatChainState {
+  readonly chain: string
+  readonly priority: number
+  /** The firewalls of ipvs mode that do not keep it from packets to Services. */
+  readonly takesFrom: readonly FirewallName[]
 }
 
 export interface IpvsState {
@@ -192,7 +200,11 @@ const MAX_NAT_CHAINS = 20
 
 async function natChainsState(signal: AbortSignal): Promise<KernelState['natChains']> {
   const chains = (await otherNatChains(signal)).slice(0, MAX_NAT_CHAINS)
-  return chains.map(({ family, table, chain, priority }) => ({ chain: `${family} ${table} ${chain}`, priority }))
+  return chains.map(({ family, table, chain, priority }) => ({
+    chain: `${family} ${table} ${chain}`,
+    priority,
+    takesFrom: (['iptables', 'nftables'] as const).filter((firewall) => mayTranslate(priority, firewall)),
+  }))
 }
 
 function withoutRules(reason: CodedError | undefined): Pick<KernelState, 'iptables' | 'rules'> {

@@ -7,7 +7,7 @@ import type { NftChain, NftHook, NftItem, NftRule, NftSet, NftStatement, PacketF
 import type { Role } from '../../../service/policy.ts'
 import { formatCidr } from '../../../values/cidr.ts'
 import type { IpFamily } from '../../../values/protocol.ts'
-import { NAT_PRIORITY } from '../../nat-order.ts'
+import { NAT_PRIORITY } from '../../../nftables/nat-order.ts'
 import { networkText } from './networks.ts'
 
 /** A frontend: an address, a protocol and a port. */
