@@ -120,14 +120,19 @@ describe('explain --from with the nftables firewall', needs('nft'), () => {
     assert.deepEqual(wrong(await explain('demo/web', ...manifests)), [])
     sh(`nft 'delete element ip kube-ipvs external-ips { ${VIP} . tcp . 80 }'`)
     sh(`nft 'add element ip kube-ipvs external-ips-local { ${VIP} . tcp . 80 }'`)
+    sh(`nft 'add element ip kube-ipvs health-check-ports { * }'`)
     const broken = await explain('demo/web', ...manifests)
     assert.deepEqual(wrong(broken), [
       `nft-element ${VIP} . tcp . 80 of table ip kube-ipvs, set external-ips missing`,
       `nft-element ${VIP} . tcp . 80 of table ip kube-ipvs, set external-ips-local extra`,
+      'nft-element * of table ip kube-ipvs, set health-check-ports extra',
     ])
     assert.deepEqual(
       objectsOf(broken).flatMap(({ state, means }) => (state === 'extra' ? [means] : [])),
-      ['clients from outside keep their address, and answers of endpoints on other nodes do not come back'],
+      [
+        'clients from outside keep their address, and answers of endpoints on other nodes do not come back',
+        'this node accepts health checks that no Service has',
+      ],
     )
     const { outcomes } = await pathTo(`${VIP}:80`, '198.51.100.7')
     assert.deepEqual(
@@ -143,8 +148,14 @@ describe('other commands with the nftables firewall', needs('nft'), () => {
   it('doctor takes no rule of the private table for one of another program', async () => {
     bench.start()
     await isServed()
+    sh(`nft add table inet cni_hostport
+      nft 'add chain inet cni_hostport prerouting { type nat hook prerouting priority dstnat; }'
+      nft add rule inet cni_hostport prerouting tcp dport 80 dnat ip to 10.244.0.9:80`)
     const { stdout } = await bench.command('doctor', '--socket', bench.socket)
     assert.doesNotMatch(stdout, /docs\/doctor\.md#(?:service-paths|host-ports|nft-policies)/)
+    const status = await bench.command('status')
+    assert.match(status.stdout, /^other nat +inet cni_hostport prerouting \(priority -100\)$/m)
+    assert.doesNotMatch(status.stdout, /may take packets/)
     assert.match(stdout, /no rule drops packets to Services/)
     assert.match(stdout, /no rule takes packets of Services before those of the proxy/)
   })

@@ -48,7 +48,7 @@ export function compareObjects(
   return [
     ...compared,
     ...(usesSets ? frontends.flatMap((frontend) => extraEntries(frontend, own, live)) : []),
-    ...(usesSets ? frontends.flatMap(({ key }) => extraElements(key, wanted, live)) : []),
+    ...(usesSets ? extraElements(frontends, wanted, live) : []),
     ...wanted.flatMap((one) => extraAddresses(one, live)),
     ...(wanted.some(({ item }) => 'rules' in item) ? ports.flatMap((port) => extraOfPort(port, wanted, live)) : []),
   ]
@@ -205,11 +205,22 @@ function extraEntries(
   })
 }
 
-/** Elements of the private table for the address and port of a frontend that it does not need. */
-function extraElements(frontend: FrontendKey, wanted: readonly Wanted[], live: Live): readonly ExplainedObject[] {
-  const own = new Set(wanted.flatMap(({ table, key }) => (table === 'nftables' ? [key] : [])))
-  return rowsAt(frontend, 'nftables', live).flatMap((row) =>
-    own.has(row.key) ? [] : [extraObject(row, live, meansOf('extra', row, live))],
+/**
+ * Elements of the private table for the address and port of a frontend that it does not need. One
+ * that stands for every value is named once, at the first frontend.
+ */
+function extraElements(
+  frontends: readonly { readonly key: FrontendKey }[],
+  wanted: readonly Wanted[],
+  live: Live,
+): readonly ExplainedObject[] {
+  const known = new Set(wanted.flatMap(({ table, key }) => (table === 'nftables' ? [key] : [])))
+  return frontends.flatMap((frontend) =>
+    rowsAt(frontend.key, 'nftables', live).flatMap((row) => {
+      if (known.has(row.key)) return []
+      known.add(row.key)
+      return [extraObject(row, live, meansOf('extra', row, live))]
+    }),
   )
 }
 
