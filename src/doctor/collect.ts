@@ -122,10 +122,20 @@ async function readClusterOr(
   signal: AbortSignal,
 ): Promise<Pick<NodeFacts, 'cluster' | 'apiServer'>> {
   if (access === undefined) return { cluster: unseen(NO_SOURCE), apiServer: null }
+  let url: string | undefined
   try {
-    return { cluster: { value: await readCluster(await access(), host, signal) }, apiServer: null }
+    const provider = await access()
+    const asked: AccessProvider = {
+      async access() {
+        const one = await provider.access()
+        url = one.server
+        return one
+      },
+      invalidate: () => provider.invalidate(),
+    }
+    return { cluster: { value: await readCluster(asked, host, signal) }, apiServer: null }
   } catch (error) {
-    const server = await attempt(() => readSilentServer(look, access, error, signal))
+    const server = await attempt(() => readSilentServer(look, url, error, signal))
     return { cluster: unseen(errorText(error)), apiServer: 'value' in server ? server.value : null }
   }
 }

@@ -6,32 +6,24 @@
 import type { Look } from '../modes/look/look.ts'
 import { familyOf, isLoopback, parseAddress } from '../values/address.ts'
 import { errorText } from '../values/errors.ts'
-import type { AccessProvider } from '../watch/api/access.ts'
 import type { ApiServerFact } from './cluster-facts.ts'
 
 const MAX_TEXT = 300
 
-/** Rejects when the kernel refuses an answer. @param error why it does not answer, or why nothing is known of it */
+/**
+ * Rejects when the kernel refuses an answer. @param server its URL; undefined: no kubeconfig says it
+ * @param error why it does not answer, or why it is not known
+ */
 export async function readSilentServer(
   look: Pick<Look, 'rtnetlink' | 'ipvs' | 'virtualIps'>,
-  access: (() => Promise<AccessProvider>) | undefined,
+  server: string | undefined,
   error: unknown,
   signal: AbortSignal,
 ): Promise<ApiServerFact> {
-  const server = await serverOf(access)
   const fact = { code: codeOf(error), reason: errorText(error).slice(0, MAX_TEXT) }
-  if (server === undefined) return { server: '', place: 'unknown', ...fact }
-  return { server: server.origin.slice(0, MAX_TEXT), place: await placeOf(server, look, signal), ...fact }
-}
-
-/** undefined: a kubeconfig cannot be read, or names none. */
-async function serverOf(access: (() => Promise<AccessProvider>) | undefined): Promise<URL | undefined> {
-  try {
-    const provider = await access?.()
-    return provider === undefined ? undefined : new URL((await provider.access()).server)
-  } catch {
-    return undefined
-  }
+  if (server === undefined || !URL.canParse(server)) return { server: '', place: 'unknown', ...fact }
+  const url = new URL(server)
+  return { server: url.origin.slice(0, MAX_TEXT), place: await placeOf(url, look, signal), ...fact }
 }
 
 async function placeOf(

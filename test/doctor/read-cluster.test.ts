@@ -169,15 +169,14 @@ it('readSilentServer says where the address of an API server leads that does not
     ['https://api.example:6443', { server: 'https://api.example:6443', place: 'name' }],
   ]
   for (const [url, expected] of rows) {
-    const access = { access: async () => ({ server: url, headers: {}, tls: {} }), invalidate: () => undefined }
-    const fact = await readSilentServer(lookAt(), async () => access, error, signal)
+    const fact = await readSilentServer(lookAt(), url, error, signal)
     assert.deepEqual(fact, { code: 'ECONNREFUSED', reason: 'connect ECONNREFUSED', ...expected })
   }
-  const unread = async (): Promise<AccessProvider> => Promise.reject(new Error('no such file'))
-  assert.deepEqual(await readSilentServer(lookAt(), unread, new Error('no such file'), signal), {
-    server: '',
-    code: '',
-    reason: 'no such file',
-    place: 'unknown',
-  })
+  for (const url of [undefined, 'no URL'])
+    assert.deepEqual(await readSilentServer(lookAt(), url, new Error('no such file'), signal), {
+      server: '',
+      code: '',
+      reason: 'no such file',
+      place: 'unknown',
+    })
 })

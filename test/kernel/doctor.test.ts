@@ -157,6 +157,21 @@ describe('doctor', () => {
     },
   )
 
+  it(
+    'finds a policy DROP of iptables-legacy beside rules of iptables-nft',
+    needs('iptables-nft', 'legacy-iptables'),
+    async () => {
+      sh('iptables-nft -t mangle -N KUBE-IPTABLES-HINT')
+      const before = await doctor()
+      sh('iptables-legacy -P FORWARD DROP')
+      const { diagnosis } = await doctor()
+      assert.deepEqual(more(diagnosis, before.diagnosis), ['warning forward-policy', 'warning legacy-policies'])
+      const [found] = diagnosis.checks.find(({ id }) => id === 'legacy-policies')?.findings ?? []
+      sh(found?.remedy[0] ?? '')
+      assert.deepEqual(more((await doctor()).diagnosis, before.diagnosis), ['warning forward-policy'])
+    },
+  )
+
   it('finds kube-proxy in this network namespace, and none of another one', async () => {
     start('kube-proxy', ['unshare', '--net'])
     await eventually(() => assert.match(sh('cat /proc/[0-9]*/comm 2>/dev/null || true'), /^kube-proxy$/m))
@@ -250,12 +265,12 @@ describe('doctor', () => {
 })
 
 describe('listNftBaseChains', needs('nft'), () => {
-  it('agrees with nft about hooks and policies', async () => {
+  it('agrees with nft about hooks, priorities and policies', async () => {
     sh(`
       nft add table inet wall; nft add table ip plain
       nft 'add chain inet wall through { type filter hook forward priority 0; policy drop; }'
       nft 'add chain inet wall early { type filter hook prerouting priority 0; policy drop; }'
-      nft 'add chain ip plain out { type filter hook output priority 0; }'
+      nft 'add chain ip plain out { type filter hook output priority -5; }'
       nft add chain ip plain called`)
     const netlink = openNetfilter()
     try {
@@ -263,9 +278,33 @@ describe('listNftBaseChains', needs('nft'), () => {
       assert.deepEqual(
         chains.toSorted((a, b) => (a.chain < b.chain ? -1 : 1)),
         [
-          { family: 'inet', table: 'wall', chain: 'early', hook: 'prerouting', type: 'filter', policy: 'drop' },
-          { family: 'ip', table: 'plain', chain: 'out', hook: 'output', type: 'filter', policy: 'accept' },
-          { family: 'inet', table: 'wall', chain: 'through', hook: 'forward', type: 'filter', policy: 'drop' },
+          {
+            family: 'inet',
+            table: 'wall',
+            chain: 'early',
+            hook: 'prerouting',
+            priority: 0,
+            type: 'filter',
+            policy: 'drop',
+          },
+          {
+            family: 'ip',
+            table: 'plain',
+            chain: 'out',
+            hook: 'output',
+            priority: -5,
+            type: 'filter',
+            policy: 'accept',
+          },
+          {
+            family: 'inet',
+            table: 'wall',
+            chain: 'through',
+            hook: 'forward',
+            priority: 0,
+            type: 'filter',
+            policy: 'drop',
+          },
         ],
       )
     } finally {

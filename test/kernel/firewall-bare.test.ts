@@ -5,6 +5,7 @@
  */
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
+import type { Diagnosis } from '../../src/doctor/diagnose.ts'
 import { Workbench } from '../support/daemon.ts'
 import { eventually } from '../support/deadline.ts'
 import { boundAddresses, freshNode, virtualServers } from '../support/kernel-state.ts'
@@ -37,6 +38,16 @@ describe('on a node without iptables and ipset', () => {
     assert.deepEqual([code, stderr], [0, ''])
     assert.deepEqual([virtualServers(), boundAddresses()], [[], []])
     assert.doesNotMatch(run([NFT, 'list', 'tables']), /kube-ipvs/)
+  })
+
+  it('doctor misses no program of iptables, and no module of it, while no daemon runs', async () => {
+    const { stdout } = await bench.run('doctor', '--output', 'json')
+    const { checks } = JSON.parse(stdout) as Diagnosis // what our own program prints
+    for (const id of ['iptables-programs', 'kernel-modules'])
+      assert.deepEqual(
+        checks.flatMap((one) => (one.id === id ? [one.severity, one.findings] : [])),
+        ['ok', []],
+      )
   })
 
   it('the commands that look miss nothing', async () => {

@@ -73,7 +73,10 @@ function mayHaveRules(family: IpFamily, baseChains: BaseChains): boolean {
 /** Packets pass the rules of both back ends of iptables. */
 async function rulesOfOtherBackEnd(look: Look, signal: AbortSignal): Promise<readonly string[]> {
   const other = await look.otherIptables(signal)
-  if (other === undefined) return unreadLegacy((await look.iptables(signal)).choice.mode, look.families)
+  if (other === undefined) {
+    const { choice } = await look.iptables(signal)
+    return unreadLegacy(choice.mode, legacyTables({ families: look.families }))
+  }
   const { mode, programs } = other.choice
   try {
     let rules = 0
@@ -87,9 +90,9 @@ async function rulesOfOtherBackEnd(look: Look, signal: AbortSignal): Promise<rea
   }
 }
 
-/** No program is installed that reads tables of the other back end. */
-function unreadLegacy(chosen: 'nft' | 'legacy', families: readonly IpFamily[]): readonly string[] {
-  if (chosen === 'legacy' || legacyTables({ families }).length === 0) return []
+/** No program is installed that reads the other back end. @param legacy tables of iptables-legacy in the kernel */
+export function unreadLegacy(chosen: 'nft' | 'legacy', legacy: readonly string[]): readonly string[] {
+  if (chosen === 'legacy' || legacy.length === 0) return []
   return ['the kernel also has tables of iptables-legacy, which no program here reads, so they are not judged']
 }
 
