@@ -125,6 +125,11 @@ export class RuleLoop<Item, Op> implements PendingPart {
     return this.#reconciler.nextDueMs() === undefined
   }
 
+  /** Whether everything that is wanted is in the kernel, whatever else is there. */
+  get isWritten(): boolean {
+    return !this.isPending && (this.#isIdle() || this.#hasAllWanted())
+  }
+
   #hasAllWanted(): boolean {
     for (const key of this.sync.desiredKeys()) if (this.sync.desired(key) !== this.sync.live(key)) return false
     return true
@@ -205,6 +210,11 @@ export class RuleLoops<Item, Op> {
   /** Whether everything that is wanted is in the kernel, and everything else was removed. */
   get isClean(): boolean {
     return this.all.every((loop) => !loop.isPending && loop.isClean)
+  }
+
+  /** Whether everything that is wanted is in the kernel, whatever else is there. */
+  get isWritten(): boolean {
+    return this.all.every((loop) => loop.isWritten)
   }
 
   /** Stops; the kernel stays as it is. */

@@ -55,6 +55,8 @@ export class IpvsDataplane implements Dataplane {
   /** Frontends whose address is bound once their virtual server exists. */
   readonly #toBind = new Set<FrontendKey>()
   readonly #drainChecks: DrainChecks
+  /** The last pass knew the node, and read everything; what failed in it had failed before. */
+  #isTried = false
   readonly #options: IpvsDataplaneOptions
   readonly #reconciler: Reconciler
 
@@ -85,12 +87,24 @@ export class IpvsDataplane implements Dataplane {
     return this.#options.firewall
   }
 
+  /**
+   * Whether the kernel has everything that all Services need, and what each of them needs was
+   * written or has failed again: what another proxy left is not needed any more.
+   */
+  get isComplete(): boolean {
+    return this.#isTried && this.firewall.isComplete && !this.#listed.some((table) => isFaulty(table))
+  }
+
+  /** The tables beside those of the firewall. */
+  get #listed(): readonly ListedTable[] {
+    const { virtualServers, device } = this
+    const { addresses, routes } = this.virtualAddresses
+    return listTables({ virtualServers, device, addresses, routes }, this.#options.families)
+  }
+
   /** Every table of the mode, for metrics and health. */
   get tables(): readonly ListedTable[] {
-    const { virtualServers, device, firewall } = this
-    const { addresses, routes } = this.virtualAddresses
-    const own = listTables({ virtualServers, device, addresses, routes }, this.#options.families)
-    return [...firewall.sources.tables, ...own]
+    return [...this.firewall.sources.tables, ...this.#listed]
   }
 
   /** Applies `kubeIPVS.virtualAddresses`. Costs nothing when it is in force. */
@@ -165,7 +179,9 @@ export class IpvsDataplane implements Dataplane {
     const idle = await this.#drainChecks.take(options)
     const passOptions = { ...options, now: this.#options.now, idle }
     const report = await this.#reconciler.pass(passOptions)
-    const servesAll = options.mayRemove && report.unreadable.length === 0 && this.virtualServers.waitingCount === 0
+    const isKnown = options.mayRemove && report.unreadable.length === 0
+    this.#isTried = isKnown && report.failures.every(({ attempts }) => attempts > 1)
+    const servesAll = isKnown && this.virtualServers.waitingCount === 0
     return this.firewall.passed(servesAll) ? joined(report, await this.#reconciler.pass(passOptions)) : report
   }
 
@@ -239,6 +255,10 @@ export class IpvsDataplane implements Dataplane {
     const due = all.filter((at) => at !== undefined)
     return due.length === 0 ? undefined : Math.min(...due)
   }
+}
+
+function isFaulty(table: ListedTable): boolean {
+  return table.health().some(({ wrong }) => wrong)
 }
 
 /** The Service of a frontend, as DesiredFrontends names it. */

@@ -80,6 +80,11 @@ export interface Firewall {
   passed(servesAll: boolean): boolean
   /** When it needs a pass without a request; undefined: nothing waits. */
   nextDueMs(): number | undefined
+  /**
+   * Whether the kernel has everything of it that all Services need, so that nothing else has to do
+   * its work. What one Service needs does not count: a user may make that fail for ever.
+   */
+  readonly isComplete: boolean
   /** From now on it removes what nothing wants, and looks for what others left. */
   allowRemovals(): void
   /** Its tables in the order in which a pass adds, for a plan; what is wanted in them is up to date. */

@@ -1,7 +1,7 @@
 /**
  * ipvs mode as the proxy sees it: puts kernel, tables, firewall and the dataplane together. What
- * iptables mode and nftables mode left is removed only after a pass that left nothing to do, once
- * all rules are written.
+ * other modes and another firewall left is removed only once the kernel has everything that takes
+ * its place.
  */
 import { DEVICE_KIND } from '../../ipvs/address-diff.ts'
 import type { CurrentDrain } from '../../ipvs/drains.ts'
@@ -15,14 +15,7 @@ import { parseCidrs } from '../../values/cidr.ts'
 import { CodedError, type Problem } from '../../values/errors.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
 import { IPV6_OFF } from '../../node/kernel-settings.ts'
-import {
-  type AuditObserver,
-  isAnyPending,
-  type Mode,
-  type ModeOptions,
-  type ModeWatch,
-  type NodeView,
-} from '../mode.ts'
+import { type AuditObserver, type Mode, type ModeOptions, type ModeWatch, type NodeView } from '../mode.ts'
 import { settingLogger } from '../node-settings.ts'
 import type { TableHealth } from '../table-health.ts'
 import { auditIpvsMode } from './audits.ts'
@@ -201,7 +194,7 @@ export class IpvsMode implements Mode {
     this.#reportIpv6()
     this.#logUnknown()
     this.#checkLost([...report.failures, ...report.unreadable].map(({ error }) => error))
-    if (report.failures.length > 0 || report.unreadable.length > 0 || isAnyPending(this.parts)) return
+    if (!this.dataplane.isComplete) return
     this.#firewall.allowRemovals()
     this.#leftovers ??= this.#removeLeftovers()
   }

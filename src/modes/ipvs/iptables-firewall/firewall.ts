@@ -11,7 +11,7 @@ import { isOfKind, parametersOf } from '../../../ipset/diff.ts'
 import { entryKey, type SetOperation, type SetParameters } from '../../../ipset/types.ts'
 import type { IptablesTable } from '../../../iptables/table.ts'
 import { type IptablesItem, type IptablesOperation, OPTIONAL_MATCHES } from '../../../iptables/types.ts'
-import type { CountedConnection, SetSize } from '../../../metrics/sources.ts'
+import type { CountedConnection } from '../../../metrics/sources.ts'
 import type { IptablesChoice } from '../../../node/iptables-choice.ts'
 import type { AddressFrontend, FrontendKey } from '../../../service/frontends.ts'
 import type { PassReport } from '../../../sync/pass.ts'
@@ -24,6 +24,7 @@ import type { RuleWatchOptions } from '../../announcements.ts'
 import type { ModeWatch, PendingPart } from '../../mode.ts'
 import { foreignRulesReporter } from '../../nft-access.ts'
 import { type RuleLoop, RuleLoops } from '../../rule-loops.ts'
+import { isTableFaulty } from '../../table-health.ts'
 import type {
   AuditTools,
   Firewall,
@@ -35,7 +36,7 @@ import type {
 import { type RuleSettings, WantedRules } from './rules/wanted-rules.ts'
 import { Admission, RULES_WAIT_MS } from './admission.ts'
 import { FirewallEntries } from './entries.ts'
-import { type FirewallTables, type FirewallTablesOptions, listTables } from './tables.ts'
+import { type FirewallTables, type FirewallTablesOptions, listTables, sizesOf } from './tables.ts'
 
 /** The kernel as this firewall uses it. */
 export interface FirewallKernel {
@@ -60,6 +61,8 @@ export class IptablesFirewall implements Firewall {
   readonly #options: IptablesFirewallOptions
   readonly #sets: TableSync<SetParameters, SetOperation>
   readonly #entries: FirewallEntries
+  /** The sets of its families. */
+  readonly #ownSets: typeof CATALOGUE
   readonly #chains: readonly IptablesTable[]
   readonly #loops: RuleLoops<IptablesItem, IptablesOperation>
   readonly #rules: WantedRules
@@ -105,7 +108,8 @@ export class IptablesFirewall implements Firewall {
       has: (entry) => this.#entries.has(entry),
     })
     this.#loops.keepOthers()
-    for (const set of CATALOGUE) if (families.includes(set.family)) this.#sets.want(set.name, parametersOf(set))
+    this.#ownSets = CATALOGUE.filter(({ family }) => families.includes(family))
+    for (const set of this.#ownSets) this.#sets.want(set.name, parametersOf(set))
   }
 
   begin(): { readonly iptables: IptablesChoice } {
@@ -162,6 +166,13 @@ export class IptablesFirewall implements Firewall {
     return this.#admission.nextDueMs()
   }
 
+  get isComplete(): boolean {
+    // Rules of a set that is missing are not wanted yet.
+    const hasSets = this.#ownSets.every((set) => isOfKind(set, this.#sets.live(set.name)))
+    if (!this.#started || !hasSets || this.#admission.hasChanged) return false
+    return this.#loops.isWritten && !isTableFaulty(this.#entries.sync)
+  }
+
   allowRemovals(): void {
     this.#loops.allowRemovals()
     this.#others ??= this.#warnOfOthers()
@@ -189,7 +200,7 @@ export class IptablesFirewall implements Firewall {
     return {
       tables: listTables(this.#sets, this.#entries.sync, this.#loops.all, kernel.families),
       connections: () => kernel.connections(),
-      sizes: () => this.#sizes(),
+      sizes: () => sizesOf(this.#sets, this.#entries.count()),
     }
   }
 
@@ -257,9 +268,7 @@ export class IptablesFirewall implements Firewall {
   #startRules(): void {
     if (!this.#sets.isKnown) return
     if (!this.#started) this.#entries.findLeaving()
-    for (const set of CATALOGUE)
-      if (this.#options.kernel.families.includes(set.family))
-        this.#rules.setUsable(set.name, isOfKind(set, this.#sets.live(set.name)))
+    for (const set of this.#ownSets) this.#rules.setUsable(set.name, isOfKind(set, this.#sets.live(set.name)))
     const changed = this.#renderRules()
     for (const loop of this.#started ? changed : this.#loops.all) loop.request()
     this.#started = true
@@ -285,13 +294,5 @@ export class IptablesFirewall implements Firewall {
     const leftOut = kernel.families.flatMap((family) => this.#rules.leftOut(family))
     const rules = leftOut.length === 0 ? message : `${message}; left out: ${leftOut.join('; ')}`
     problems.report('iptables', feature, [{ code, about: 'node', subject: remedy, message: rules }])
-  }
-
-  #sizes(): readonly SetSize[] {
-    return Array.from(this.#entries.count(), ([name, entries]) => {
-      const parameters = this.#sets.live(name)
-      const ports = (parameters?.lastPort ?? 0) - (parameters?.firstPort ?? 0) + 1
-      return { name, entries, maxEntries: parameters?.maxElements || ports }
-    })
   }
 }

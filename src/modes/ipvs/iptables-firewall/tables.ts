@@ -2,7 +2,7 @@
  * The tables of ipsets and iptables: how each is opened, in which order a cleanup removes them, and
  * when one is faulty.
  */
-import { CATALOGUE } from '../../../ipset/catalogue.ts'
+import { CATALOGUE, type SetName } from '../../../ipset/catalogue.ts'
 import type { IpsetConnection } from '../../../ipset/connection.ts'
 import { EntryTable, SetTable } from '../../../ipset/tables.ts'
 import type { EntryRunOptions } from '../../../ipset/entry-run.ts'
@@ -10,6 +10,7 @@ import type { SetEntry, SetEntryOperation, SetOperation, SetParameters } from '.
 import type { ChainLayout } from '../../../iptables/layout.ts'
 import { IptablesTable, type IptablesTableOptions } from '../../../iptables/table.ts'
 import type { IptablesItem, IptablesOperation } from '../../../iptables/types.ts'
+import type { SetSize } from '../../../metrics/sources.ts'
 import type { HostIptables } from '../../../node/iptables-programs.ts'
 import { type Reconciled, reconciled } from '../../../sync/reconciled.ts'
 import type { TableIo } from '../../../sync/table.ts'
@@ -89,4 +90,16 @@ function setHealth(sets: TableSync<SetParameters, SetOperation>, family: IpFamil
   const failing = new Set(Array.from(sets.failing(), ([name]) => name))
   const wrong = CATALOGUE.some((set) => set.family === family && failing.has(set.name))
   return { what: `sets ${family}`, families: [family], wrong }
+}
+
+/** How full the sets are. */
+export function sizesOf(
+  sets: Pick<TableSync<SetParameters, SetOperation>, 'live'>,
+  counts: Iterable<readonly [set: SetName, entries: number]>,
+): readonly SetSize[] {
+  return Array.from(counts, ([name, entries]) => {
+    const parameters = sets.live(name)
+    const ports = (parameters?.lastPort ?? 0) - (parameters?.firstPort ?? 0) + 1
+    return { name, entries, maxEntries: parameters?.maxElements || ports }
+  })
 }

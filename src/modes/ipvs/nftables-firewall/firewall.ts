@@ -13,7 +13,7 @@ import type { TableIo } from '../../../sync/table.ts'
 import { TableSync } from '../../../sync/table-sync.ts'
 import type { IpFamily } from '../../../values/protocol.ts'
 import type { ModeWatch, PendingPart } from '../../mode.ts'
-import { tableOfServices } from '../../table-health.ts'
+import { isTableFaulty, tableOfServices } from '../../table-health.ts'
 import type {
   AuditTools,
   Firewall,
@@ -27,10 +27,9 @@ import { Admission, TABLE_WAIT_MS } from './admission.ts'
 import { elementsOf, hairpinElements, wantedElements } from './elements.ts'
 import { FailedServices } from './failed-services.ts'
 import { HandOver } from './hand-over.ts'
-import { RANGES } from './layout.ts'
 import { observed } from './observed-table.ts'
 import { PlacedLayout } from './placed-layout.ts'
-import { RangeChains } from './range-chains.ts'
+import { isOfRanges, RangeChains } from './range-chains.ts'
 import { sizesOf } from './set-sizes.ts'
 import { TableDoubts } from './table-doubts.ts'
 import type { LayoutSettings } from './wanted-layout.ts'
@@ -170,6 +169,12 @@ export class NftablesFirewall implements Firewall {
     return this.#admission.nextDueMs()
   }
 
+  get isComplete(): boolean {
+    const { families } = this.#options.kernel
+    const hasLayout = families.every((family) => this.#layout.isThere(family) && !this.#layout.isFailing(family))
+    return hasLayout && !isTableFaulty(this.#sync)
+  }
+
   /** The tables are ours alone, so a pass that may remove knows what to remove. */
   allowRemovals(): void {}
 
@@ -289,10 +294,3 @@ export class NftablesFirewall implements Firewall {
 
 /** Items that the io writes in one transaction. */
 const AT_ONCE = 900
-
-const OF_RANGES = new RegExp(`^ip6? (?:chain ${RANGES}|element source-ranges )`)
-
-/** Whether the key is of the source ranges of a Service. */
-function isOfRanges(key: string): boolean {
-  return OF_RANGES.test(key)
-}

@@ -126,3 +126,10 @@ function changeOf({ family, name, key, firewall, addresses }: ServiceRanges): Ra
   const own = firewall.allowsNode ? addresses.keys() : []
   return { key, item: rangesChain(family, name, distinctNetworks([...firewall.ranges.map(formatCidr), ...own])) }
 }
+
+const OF_RANGES = new RegExp(`^ip6? (?:chain ${RANGES}|element source-ranges )`)
+
+/** Whether the key is of the source ranges of a Service. */
+export function isOfRanges(key: string): boolean {
+  return OF_RANGES.test(key)
+}

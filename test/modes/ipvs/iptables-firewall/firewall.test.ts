@@ -318,6 +318,51 @@ describe('IptablesFirewall after the first pass', () => {
   })
 })
 
+describe('what another proxy left, and the iptables firewall', () => {
+  it('is needed while the rules cannot be written, although nothing is pending then', async () => {
+    const node = new Node().want(web)
+    assert.equal(node.dataplane.isComplete, false, 'before the first pass')
+    node.memory.iptables.IPv6.instead = () => ({ exitCode: 4, errorText: 'xtables lock' })
+    for (const nowMs of [0, 600, RULES_WAIT_MS]) {
+      node.memory.nowMs = nowMs
+      await node.settle()
+      assert.deepEqual([writesRules(node.dataplane), node.dataplane.isComplete], [false, false], `${nowMs} ms`)
+    }
+    node.memory.iptables.IPv6.instead = () => undefined
+    node.memory.nowMs += 60_000
+    node.dataplane.firewall.watch(() => undefined)
+    await node.settle()
+    assert.equal(node.dataplane.isComplete, true)
+  })
+
+  it('is needed until the addresses of the node are known', async () => {
+    const node = new Node().want(web)
+    const pass = () => node.dataplane.pass({ signal, mayRemove: false })
+    await pass()
+    await rulesWritten(node.dataplane)
+    await pass()
+    assert.ok(node.has(web))
+    assert.equal(node.dataplane.isComplete, false)
+    await node.settle()
+    assert.equal(node.dataplane.isComplete, true)
+  })
+
+  it('is needed while a set or all virtual servers fail, and not for one Service that fails for ever', async () => {
+    const afterTries = async (fails: (command: string) => boolean): Promise<boolean> => {
+      const node = new Node().want(web, other, external)
+      node.memory.fails = fails
+      await node.settle()
+      assert.equal(node.dataplane.isComplete, false)
+      node.memory.nowMs += 60_000
+      await node.settle()
+      return node.dataplane.isComplete
+    }
+    assert.equal(await afterTries((command) => command.startsWith('ipset create KUBE-CLUSTER-IP ')), false)
+    assert.equal(await afterTries((command) => command.startsWith('ipvsadm -A')), false)
+    assert.equal(await afterTries((command) => command.startsWith('ipvsadm -A -t 198.51.100.7:80')), true)
+  })
+})
+
 describe('IptablesFirewall and conflicts', () => {
   const CONTEXT: NodeContext = {
     nodeName: 'node0',

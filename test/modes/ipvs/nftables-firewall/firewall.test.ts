@@ -194,6 +194,35 @@ describe('NftablesFirewall and new virtual servers', () => {
     })
 })
 
+describe('what another proxy left, and the nftables firewall', () => {
+  it('is needed while the layout of a family cannot be written, and not for one Service that fails for ever', async () => {
+    const node = new Process().want(web, other, guarded)
+    assert.equal(node.firewall.isComplete, false)
+    const failing = new Set([RANGES, 'ip6 chain nat-postrouting'])
+    node.memory.fails = ({ item }) => failing.has(nftKey(item))
+    await node.settle()
+    assert.equal(node.firewall.isComplete, false)
+    failing.delete('ip6 chain nat-postrouting')
+    node.nowMs += 60_000
+    await node.settle()
+    assert.equal(node.firewall.mayAdd(guarded.key, 'IPv4'), false)
+    assert.equal(node.firewall.isComplete, true)
+  })
+
+  it('is needed while a table belongs to another process', async () => {
+    const memory = new MemoryNft()
+    await new Process(memory, { mayOwn: true }).want(web).settle()
+    memory.isTaken = true
+    const node = new Process(memory, { mayOwn: true }).want(web)
+    await node.settle()
+    assert.equal(node.firewall.isComplete, false)
+    memory.isTaken = false
+    await eventually(() => assert.ok(node.resumed > 0))
+    await node.settle()
+    assert.equal(node.firewall.isComplete, true)
+  })
+})
+
 describe('NftablesFirewall and many Services', () => {
   it('adds no element before the chain that it leads to, however many slices it takes', async () => {
     const address = (index: number): string => `203.0.${index >> 8}.${index & 255}`
