@@ -52,20 +52,24 @@ export function decideFirewall(configured: ConfiguredFirewall, seen: FirewallsSe
   if (iptables === undefined)
     return { chosen: { name: 'iptables', configured, lack: '', reason: 'this node has everything for it' } }
   if (nftables !== undefined) return refused(bothMissing(iptables, nftables))
-  if (mayFallBack && canIptablesModeServe(iptables, dropping)) return { error: iptables, dropping }
+  if (canIptablesModeServe(iptables, mayFallBack) && isOvercomeByIptables(dropping))
+    return { error: iptables, dropping }
   const lack = codeOf(iptables)
   const reason = `that of iptables cannot work here: ${iptables.message}`
   return { chosen: { name: 'nftables', configured, lack, reason } }
 }
 
+/** Whether iptables mode may serve in place of ipvs mode: it needs the programs of iptables. Else no chain decides. */
+export function canIptablesModeServe({ code }: CodedError, mayFallBack: boolean): boolean {
+  return mayFallBack && code !== 'iptables-missing'
+}
+
 /**
- * An accept of iptables mode stands in the chains of iptables themselves, so that it counts there,
- * and needs programs that work. A chain beside iptables drops what either accepts.
+ * An accept of iptables mode stands in the chains of iptables themselves, so that it counts there. A
+ * chain beside iptables drops what either accepts.
  */
-function canIptablesModeServe(iptables: CodedError, dropping: readonly DroppingChain[]): boolean {
-  return (
-    iptables.code !== 'iptables-missing' && dropping.length > 0 && dropping.every(({ isOfIptables }) => isOfIptables)
-  )
+function isOvercomeByIptables(dropping: readonly DroppingChain[]): boolean {
+  return dropping.length > 0 && dropping.every(({ isOfIptables }) => isOfIptables)
 }
 
 function refused(error: CodedError): FirewallDecision {

@@ -9,7 +9,7 @@ import type { IpFamily } from '../../values/protocol.ts'
 import type { ChosenFirewall, FirewallName } from '../chosen-firewall.ts'
 import { type DroppingChain, droppingChains } from './dropping-chains.ts'
 import type { FirewallKind, FirewallRemains } from './firewall.ts'
-import { decideFirewall, lackOfFirewall } from './firewall-choice.ts'
+import { canIptablesModeServe, decideFirewall, lackOfFirewall } from './firewall-choice.ts'
 
 /** Loads the code of a firewall. */
 export type FirewallKinds = Readonly<Record<FirewallName, () => Promise<FirewallKind>>>
@@ -25,6 +25,8 @@ export interface ChoiceOptions<T> {
   readonly attempt: (kind: FirewallKind) => Promise<T>
   readonly signal: AbortSignal
   readonly kinds?: FirewallKinds
+  /** Chains of other firewalls cannot be read: the choice is made as if there were none. */
+  readonly onUnread?: (error: unknown) => void
   /** As `droppingChains`; a test replaces it. */
   readonly dropping?: (signal: AbortSignal) => Promise<readonly DroppingChain[]>
 }
@@ -46,7 +48,7 @@ export class KeptFromNftables extends CodedError {
 export async function chooseFirewall<T>(
   options: ChoiceOptions<T>,
 ): Promise<{ readonly chosen: ChosenFirewall; readonly result: T }> {
-  const { settings, attempt, signal, kinds = FIREWALLS, dropping: readDropping = droppingChains } = options
+  const { settings, attempt, kinds = FIREWALLS } = options
   const mayFallBack = settings.fallback === 'iptables'
   let [iptables, nftables]: (CodedError | undefined)[] = []
   let dropping: readonly DroppingChain[] = []
@@ -68,9 +70,24 @@ export async function chooseFirewall<T>(
       if (chosen.name === 'nftables') nftables = lack
       else {
         iptables = lack
-        if (settings.firewall === 'auto') dropping = await readDropping(signal)
+        if (settings.firewall === 'auto' && canIptablesModeServe(lack, mayFallBack))
+          dropping = await readDropping(options)
       }
     }
+  }
+}
+
+async function readDropping({
+  signal,
+  onUnread = () => undefined,
+  dropping = droppingChains,
+}: ChoiceOptions<unknown>): Promise<readonly DroppingChain[]> {
+  try {
+    return await dropping(signal)
+  } catch (error) {
+    signal.throwIfAborted()
+    onUnread(error)
+    return []
   }
 }
 

@@ -63,7 +63,9 @@ export async function openKernel(settings: FirewallSettings, log: Log): Promise<
     const auditRtnetlink = open(openRtnetlink())
     const conntrack = open(new LateConntrack())
     const attempt: ChoiceOptions<OpenedFirewall>['attempt'] = (kind) => kind.open(kernelFamilies(), signal)
-    const { chosen, result: firewall } = await chooseFirewall({ settings, attempt, signal })
+    const onUnread = (error: unknown): void =>
+      log.warn('Cannot ask the kernel for chains of other firewalls', { error })
+    const { chosen, result: firewall } = await chooseFirewall({ settings, attempt, onUnread, signal })
     const { support } = firewall
     return { ipvs, auditIpvs, rtnetlink, auditRtnetlink, conntrack, firewall, chosen, support, close }
   } catch (error) {

@@ -124,6 +124,35 @@ test('chooseFirewall asks the nftables firewall only where iptables lacks someth
   assert.deepEqual(named.seen, ['rights of nftables', 'nftables'])
 })
 
+test('chooseFirewall decides without the chains of other firewalls where these cannot be read or do not matter', async () => {
+  const rows: readonly [code: string, fallback: 'iptables' | 'none', reads: number][] = [
+    ['ipset-missing', 'iptables', 1],
+    ['ipset-missing', 'none', 0],
+    ['iptables-missing', 'iptables', 0],
+  ]
+  for (const [code, fallback, reads] of rows) {
+    const unread: unknown[] = []
+    const error = new CodedError('netlink-dump-interrupted', 'the table changed')
+    const dropping = async (): Promise<readonly DroppingChain[]> => {
+      throw error
+    }
+    const { kinds } = kindsOf({ iptables: lack(code) })
+    const settings = { firewall: 'auto', fallback } as const
+    const attempt = (kind: FirewallKind) => kind.ask({ families: ['IPv4'], lacks: [] }, signal)
+    const onUnread = (one: unknown): void => void unread.push(one)
+    const { chosen } = await chooseFirewall({ settings, attempt, signal, kinds, dropping, onUnread })
+    assert.deepEqual([chosen.name, unread], ['nftables', Array.from({ length: reads }, () => error)], code)
+  }
+  const stopped = AbortSignal.abort(new Error('stopped'))
+  const attempt = (kind: FirewallKind) => kind.ask({ families: ['IPv4'], lacks: [] }, signal)
+  const { kinds } = kindsOf({ iptables: lack('ipset-missing') })
+  const settings = { firewall: 'auto', fallback: 'iptables' } as const
+  const dropping = async (abort: AbortSignal): Promise<never> => {
+    throw abort.reason
+  }
+  await assert.rejects(chooseFirewall({ settings, attempt, signal: stopped, kinds, dropping }), /stopped/)
+})
+
 test('chooseFirewall rejects with what is missing, and with any other error as it is', async () => {
   const both = choose('auto', { iptables: lack('ipset-missing'), nftables: NO_NFT })
   await assert.rejects(both.chosen, {
