@@ -1,55 +1,91 @@
-/** Which tables accept packets of established connections, read from rules as nft and iptables-nft write them. */
+/** Which chains accept packets of established connections, read from rules as nft and iptables-nft write them. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { openNetfilter } from '../../native/open.ts'
 import { droppingChains } from '../../src/modes/ipvs/dropping-chains.ts'
-import { tablesThatAcceptAnswers } from '../../src/nftables/accepted-answers.ts'
 import { freshNode } from '../support/kernel-state.ts'
 import { run, sh } from '../support/programs.ts'
 import { needs } from './needs.ts'
 
 const signal = AbortSignal.timeout(60_000)
 const BASE = 'chain c {\n type filter hook forward priority 0; policy drop;\n }'
+const INPUT = 'chain i {\n type filter hook input priority 0; policy accept;\n }'
 
-test('a rule with no other condition than the state accepts answers', needs('nft'), async () => {
-  freshNode()
-  const rows: readonly [rule: string, accepts: boolean][] = [
-    ['ct state established,related accept', true],
-    ['ct state vmap { established : accept, related : accept, invalid : drop }', true],
-    ['ct state { established, related } counter accept', true],
-    ['ct state invalid drop', false],
-    ['iifname "eth0" ct state established accept', false],
-    ['ct mark 1 accept', false],
-    ['accept', false],
-    ['tcp dport 80 accept', false],
-  ]
-  const netlink = openNetfilter()
-  try {
-    for (const [rule, accepts] of rows) {
-      run(['nft', '-f', '-'], `table inet t {\n ${BASE}\n}\nadd rule inet t c ${rule}\nadd table ip t\n`)
-      const tables = (['inet', 'ip'] as const).map((family) => ({ family, table: 't' }))
-      const found = await tablesThatAcceptAnswers(netlink, tables, { signal })
-      assert.deepEqual([...found], accepts ? ['inet t'] : [], rule)
-      assert.equal((await droppingChains(signal)).length, accepts ? 0 : 1, rule)
+test(
+  'a rule with no other condition than the state accepts answers, where the chain leads to it',
+  needs('nft'),
+  async () => {
+    freshNode()
+    const rows: readonly [rules: readonly string[], accepts: boolean][] = [
+      [['c ct state established,related accept'], true],
+      [['c ct state established accept'], true],
+      [['c ct state != invalid accept'], true],
+      [['c ct state vmap { established : accept, related : accept, invalid : drop }'], true],
+      [['c ct state { established, related } counter accept'], true],
+      [['s ct state established accept', 'c jump s'], true],
+      [['s ct state established accept', 'c iifname vmap { "eth0" : jump s }'], true],
+      [['s ct state established accept'], false],
+      [['s ct state established accept', 'c ct state new jump s'], false],
+      [['i ct state established,related accept'], false],
+      [['c ct state new accept'], false],
+      [['c ct state != established accept'], false],
+      [['c ct state invalid drop'], false],
+      [['c iifname "eth0" ct state established accept'], false],
+      [['c ct mark 1 accept'], false],
+      [['c accept'], false],
+      [['c tcp dport 80 accept'], false],
+    ]
+    for (const [rules, accepts] of rows) {
+      const added = rules.map((rule) => `add rule inet t ${rule}\n`).join('')
+      run(['nft', '-f', '-'], `table inet t {\nchain s {\n}\n${BASE}\n${INPUT}\n}\n${added}`)
+      const dropping = (await droppingChains(signal)).map(({ chain }) => chain)
+      assert.deepEqual(dropping, accepts ? [] : ['c'], rules.join('; '))
       sh('nft delete table inet t')
     }
-  } finally {
-    netlink.close()
+  },
+)
+
+test('rules of iptables-nft count by the states that they name', needs('iptables-nft', 'nft'), async () => {
+  const rows: readonly [rule: string, accepts: boolean][] = [
+    ['FORWARD -m conntrack --ctstate RELATED,ESTABLISHED', true],
+    ['FORWARD -m state --state RELATED,ESTABLISHED', true],
+    ['FORWARD -m comment --comment answers -m conntrack ! --ctstate INVALID', true],
+    ['FORWARD -m conntrack --ctstate NEW', false],
+    ['FORWARD -m conntrack ! --ctstate ESTABLISHED', false],
+    ['FORWARD -m conntrack --ctstate ESTABLISHED --ctdir ORIGINAL', false],
+    ['INPUT -m state --state RELATED,ESTABLISHED', false],
+    ['OUTPUT -m conntrack --ctstate DNAT', false],
+  ]
+  for (const [rule, accepts] of rows) {
+    freshNode()
+    sh(`iptables-nft -P FORWARD DROP && iptables-nft -A ${rule} -j ACCEPT`)
+    const dropping = (await droppingChains(signal)).map(({ chain }) => chain)
+    assert.deepEqual(dropping, accepts ? [] : ['FORWARD'], rule)
   }
 })
 
 test(
-  'rules of iptables-nft count as well, in the chains that ufw makes too',
+  'rules of a proxy do not count: they are removed once the nftables firewall serves',
   needs('iptables-nft', 'nft'),
   async () => {
     freshNode()
-    sh('iptables-nft -P FORWARD DROP')
-    const dropping = async () => (await droppingChains(signal)).map(({ table, isOfIptables }) => [table, isOfIptables])
-    assert.deepEqual(await dropping(), [['ip filter', true]])
-    sh('iptables-nft -A FORWARD -o docker0 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT')
-    assert.deepEqual(await dropping(), [['ip filter', true]])
-    sh('iptables-nft -N ufw-before-forward && iptables-nft -A FORWARD -j ufw-before-forward')
-    sh('iptables-nft -A ufw-before-forward -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT')
-    assert.deepEqual(await dropping(), [])
+    sh('iptables-nft -P FORWARD DROP && iptables-nft -N KUBE-FORWARD && iptables-nft -A FORWARD -j KUBE-FORWARD')
+    sh('iptables-nft -A KUBE-FORWARD -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT')
+    const dropping = await droppingChains(signal)
+    assert.deepEqual(
+      dropping.map(({ table, chain }) => [table, chain]),
+      [['ip filter', 'FORWARD']],
+    )
   },
 )
+
+test('rules count in the chains that ufw makes, too', needs('iptables-nft', 'nft'), async () => {
+  freshNode()
+  sh('iptables-nft -P FORWARD DROP')
+  const dropping = async () => (await droppingChains(signal)).map(({ table, isOfIptables }) => [table, isOfIptables])
+  assert.deepEqual(await dropping(), [['ip filter', true]])
+  sh('iptables-nft -A FORWARD -o docker0 -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT')
+  assert.deepEqual(await dropping(), [['ip filter', true]])
+  sh('iptables-nft -N ufw-before-forward && iptables-nft -A FORWARD -j ufw-before-forward')
+  sh('iptables-nft -A ufw-before-forward -m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT')
+  assert.deepEqual(await dropping(), [])
+})

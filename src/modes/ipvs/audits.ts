@@ -29,7 +29,7 @@ export interface IpvsAuditOptions {
   readonly onError: (error: unknown, audit: string) => void
   readonly observer: AuditObserver
   /** Audits of neither tables nor firewall. */
-  readonly others: readonly FirewallAudit[]
+  readonly others: (share: AuditShare) => readonly FirewallAudit[]
   readonly now: Clock
   readonly signal: AbortSignal
 }
@@ -86,7 +86,9 @@ export async function auditIpvsMode(options: IpvsAuditOptions): Promise<void> {
         }),
       ADDRESS_PERIOD_MS,
     ),
-    ...[...dataplane.firewall.audits({ share, onDoubt }), ...others].map(({ name, round }) => every(name, round)),
+    ...[...dataplane.firewall.audits({ share, onDoubt }), ...others(share)].map(({ name, round }) =>
+      every(name, round),
+    ),
   ])
 }
 

@@ -4,11 +4,14 @@
  */
 import { askNetfilter } from '../../../native/open.ts'
 import { isBesideIptables, listNftBaseChains, type NftBaseChain } from '../../nftables/chains.ts'
-import { tablesThatAcceptAnswers } from '../../nftables/accepted-answers.ts'
+import { chainsThatAcceptAnswers, type TableName } from '../../nftables/accepted-answers.ts'
 import { PRIVATE_TABLE } from '../../nftables/types.ts'
 import type { ProblemLog } from '../../serve/problem-log.ts'
+import type { AuditShare } from '../../sync/audit.ts'
 import type { Problem } from '../../values/errors.ts'
+import { newAuditBudget, newBudget } from '../../values/event-loop.ts'
 import type { Log } from '../../values/log.ts'
+import { CLEANUP_LAYOUT } from '../leftovers/layouts.ts'
 
 export interface DroppingChain {
   /** `ip filter` */
@@ -23,18 +26,33 @@ export interface DroppingChain {
 const OF_PROXIES: ReadonlySet<string> = new Set([PRIVATE_TABLE, 'kube-proxy'])
 
 /**
- * Without those of the hook forward whose table accepts answers by the state of their connection.
- * None where the kernel has no nf_tables. Starts no program, so chains of iptables-legacy are not seen.
+ * Without those of the hook forward that accept answers by the state of their connection. Rules of a
+ * proxy do not count: they are removed once the nftables firewall serves. None where the kernel has
+ * no nf_tables. Starts no program, so chains of iptables-legacy are not seen.
+ * @param share that of all audits, where this is one: a table may have very many rules
  */
-export async function droppingChains(signal: AbortSignal): Promise<readonly DroppingChain[]> {
+export async function droppingChains(signal: AbortSignal, share?: AuditShare): Promise<readonly DroppingChain[]> {
   return askNetfilter([], async (netlink) => {
+    const budget = share === undefined ? newBudget() : newAuditBudget()
     const chains = await listNftBaseChains(netlink, { signal })
     const dropping = droppingAmong(chains)
-    const ofForward = new Set(dropping.flatMap(({ hook, table }) => (hook === 'forward' ? [table] : [])))
-    const tables = chains.filter((base) => ofForward.delete(tableOf(base)))
-    const accepting = await tablesThatAcceptAnswers(netlink, tables, { signal })
-    return dropping.filter(({ hook, table }) => hook === 'input' || !accepting.has(table))
+    const accepting = new Set<string>()
+    for (const table of new Set(dropping.map((one) => one.table))) {
+      const [first] = chains.filter((base) => tableOf(base) === table)
+      if (first === undefined || !dropping.some((one) => one.hook === 'forward' && one.table === table)) continue
+      const bases = chains.flatMap((base) => (tableOf(base) === table ? [base.chain] : []))
+      const isLeftOut = (chain: string): boolean => isOfProxy(first, chain)
+      for (const chain of await chainsThatAcceptAnswers(netlink, first, bases, { isLeftOut, signal, budget }))
+        accepting.add(`${table} ${chain}`)
+      await share?.rest(budget, signal)
+    }
+    return dropping.filter(({ hook, table, chain }) => hook === 'input' || !accepting.has(`${table} ${chain}`))
   })
+}
+
+function isOfProxy({ family, table }: TableName, chain: string): boolean {
+  const known = family === 'inet' ? undefined : CLEANUP_LAYOUT.tables.find((one) => one === table)
+  return known !== undefined && CLEANUP_LAYOUT.owns(known, chain)
 }
 
 function tableOf({ family, table }: NftBaseChain): string {
@@ -73,6 +91,7 @@ export interface DroppingReport {
   readonly problems: Pick<ProblemLog, 'report'>
   readonly log: Log
   readonly signal: AbortSignal
+  readonly share?: AuditShare
 }
 
 /** Chains at the hook input that were logged. */
@@ -83,9 +102,12 @@ export type LoggedChains = Set<string>
  * once those that may drop what clients send: only their owner knows whether their rules accept it,
  * and they do the same to the firewall of iptables. Rejects only when aborted.
  */
-export async function reportDropping({ problems, log, signal }: DroppingReport, logged: LoggedChains): Promise<void> {
+export async function reportDropping(
+  { problems, log, signal, share }: DroppingReport,
+  logged: LoggedChains,
+): Promise<void> {
   try {
-    const dropping = await droppingChains(signal)
+    const dropping = await droppingChains(signal, share)
     const ofAnswers = dropping.filter(({ hook }) => hook === 'forward')
     problems.report('firewall', 'policies', droppingProblems(ofAnswers))
     for (const one of dropping) {

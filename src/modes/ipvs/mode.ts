@@ -7,6 +7,7 @@ import { DEVICE_KIND } from '../../ipvs/address-diff.ts'
 import type { CurrentDrain } from '../../ipvs/drains.ts'
 import type { KernelSources } from '../../metrics/sources.ts'
 import type { PassReport } from '../../sync/pass.ts'
+import type { AuditShare } from '../../sync/audit.ts'
 import type { TableSync } from '../../sync/table-sync.ts'
 import { hasScheduler, schedulerOf } from '../../ipvs/scheduler.ts'
 import { mayServe } from '../../service/frontends.ts'
@@ -165,9 +166,9 @@ export class IpvsMode implements Mode {
   }
 
   /** Another program may add such a chain at any time. */
-  async #reportDropping(signal: AbortSignal): Promise<void> {
+  async #reportDropping(signal: AbortSignal, share?: AuditShare): Promise<void> {
     const { problems, log } = this.#options
-    await reportDropping({ problems, log, signal }, this.#loggedChains)
+    await reportDropping({ problems, log, signal, ...(share && { share }) }, this.#loggedChains)
   }
 
   audit({ onDoubt }: ModeWatch, observer: AuditObserver, signal: AbortSignal): Promise<void> {
@@ -178,8 +179,10 @@ export class IpvsMode implements Mode {
       periodMs: configuration().ipvs.syncPeriodMs,
       onDoubt,
       observer,
-      others:
-        this.firewall.name === 'nftables' ? [{ name: 'policies', round: (abort) => this.#reportDropping(abort) }] : [],
+      others: (share) =>
+        this.firewall.name === 'nftables'
+          ? [{ name: 'policies', round: (abort) => this.#reportDropping(abort, share) }]
+          : [],
       onError: (error, audit) => {
         log.warn('An audit failed', { audit, error })
         this.#checkLost([error])
