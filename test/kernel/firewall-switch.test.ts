@@ -23,6 +23,8 @@ const PER_SECOND = 400
 const [NEW = 2000] = rowsOfRun([10_000, 2000], (count) => count === 2000)
 /** Virtual servers wait for their rules for up to 15 s. */
 const RULES_MS = 30_000
+/** Audits have a small share of the processor. */
+const AUDIT_MS = 60_000
 const PLACES = FAMILIES.flatMap((family) => KINDS.map((kind) => frontend(1, kind, family, 'tcp')))
 const CIDRS = { clusterCIDR: '10.244.0.0/16,fd00:10:244::/47', iptables: { minSyncPeriod: '0s' } }
 
@@ -123,6 +125,13 @@ describe('the firewall of ipvs mode', needs('iptables-nft', 'nft', 'program:gcc'
       await settled(1, 2)
     })
     await check(t, held)
+  })
+
+  it('removes rules and sets that another proxy writes beside nftables', async () => {
+    sh('iptables -t nat -N KUBE-SERVICES && iptables -t nat -I PREROUTING -j KUBE-SERVICES')
+    sh('ipset create KUBE-IPVS-IPS hash:ip && iptables -N KUBE-IPVS-FILTER && iptables -I INPUT -j KUBE-IPVS-FILTER')
+    sh('iptables -A KUBE-IPVS-FILTER -m set --match-set KUBE-IPVS-IPS dst -j REJECT')
+    await eventually(isNftables, AUDIT_MS)
   })
 
   it('is removed by cleanup, with the virtual servers that it names', async () => {

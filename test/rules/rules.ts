@@ -89,7 +89,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'src/modes/leftovers/layouts.ts',
     'src/modes/leftovers/nft-leftovers.ts',
     'src/modes/leftovers/other-back-end.ts',
-    // Loaded after a complete pass: what the firewall that does not run left.
+    // Loaded once everything is written: what the firewall that does not run left.
     'src/modes/leftovers/other-firewalls.ts',
   ],
   'src/modes/iptables': [...SHARED_BY_MODES, 'src/modes/*', 'src/modes/leftovers'],

@@ -25,6 +25,7 @@ import { IpvsDataplane } from './dataplane.ts'
 import { type LoggedChains, reportDropping } from './dropping-chains.ts'
 import type { Firewall } from './firewall.ts'
 import { type Kernel, openKernel } from './kernel.ts'
+import { LeftoverRemoval } from './leftover-removal.ts'
 import { ipvsSources } from './metric-sources.ts'
 import { prepareNode } from './node-preparation.ts'
 import { openTables, type OpenedTables } from './tables.ts'
@@ -40,11 +41,10 @@ export class IpvsMode implements Mode {
   readonly #kernel: Kernel
   readonly #tables: OpenedTables
   readonly #firewall: Firewall
-  readonly #abort = new AbortController()
   #hasLoggedUnknown = false
   readonly #loggedChains: LoggedChains = new Set()
-  /** Removal of what nftables mode and other firewalls left. */
-  #leftovers: Promise<void> | undefined
+  /** What nftables mode and the other firewall left. */
+  readonly #leftovers: LeftoverRemoval
   #watched: KernelWatch | undefined
 
   /** Rejects with `module-missing` and the like when ipvs mode cannot work here. */
@@ -90,6 +90,13 @@ export class IpvsMode implements Mode {
       log,
     })
     this.dataplane.use(configuration.kubeIPVS.virtualAddresses)
+    this.#leftovers = new LeftoverRemoval({
+      find: async (signal) => (await loadLeftovers()).isOtherFirewallLeft(this.firewall.name, signal),
+      remove: async (signal) => (await loadLeftovers()).removeOtherFirewalls(this.firewall.name, log, now, signal),
+      isSpare: () => this.dataplane.isComplete,
+      problems: options.problems,
+      now,
+    })
   }
 
   get families() {
@@ -179,10 +186,12 @@ export class IpvsMode implements Mode {
       periodMs: configuration().ipvs.syncPeriodMs,
       onDoubt,
       observer,
-      others: (share) =>
-        this.firewall.name === 'nftables'
-          ? [{ name: 'policies', round: (abort) => this.#reportDropping(abort, share) }]
-          : [],
+      others: (share) => [
+        { name: 'leftovers', round: (abort) => this.#leftovers.look(share, abort) },
+        ...(this.firewall.name === 'nftables'
+          ? [{ name: 'policies', round: (abort: AbortSignal) => this.#reportDropping(abort, share) }]
+          : []),
+      ],
       onError: (error, audit) => {
         log.warn('An audit failed', { audit, error })
         this.#checkLost([error])
@@ -197,24 +206,14 @@ export class IpvsMode implements Mode {
     this.#reportIpv6()
     this.#logUnknown()
     this.#checkLost([...report.failures, ...report.unreadable].map(({ error }) => error))
-    if (!this.dataplane.isComplete) return
-    this.#firewall.allowRemovals()
-    this.#leftovers ??= this.#removeLeftovers()
+    if (this.#leftovers.begin()) this.#firewall.allowRemovals()
   }
 
   async close(): Promise<void> {
-    this.#abort.abort()
+    const removed = this.#leftovers.close()
     await this.#firewall.close()
-    await this.#leftovers
+    await removed
     this.#kernel.close()
-  }
-
-  async #removeLeftovers(): Promise<void> {
-    const { log, now } = this.#options
-    const { signal } = this.#abort
-    const { removeNftAfterSwitch } = await import('../leftovers/nft-leftovers.ts')
-    const { removeOtherFirewalls } = await import('../leftovers/other-firewalls.ts')
-    await Promise.all([removeNftAfterSwitch(log, signal), removeOtherFirewalls(this.firewall.name, log, now, signal)])
   }
 
   /**
@@ -275,6 +274,9 @@ function ipv6Problems(
       return [{ code: IPV6_OFF, about: 'node', subject, message: `${effect}: ${error.message}` }]
   return []
 }
+
+/** Loaded once everything is written: what runs until then needs none of it. */
+const loadLeftovers = () => import('../leftovers/other-firewalls.ts')
 
 /** The node IPs that an interface of the node has: Linux refuses another address as the source of a route. */
 function sourcesOf({ nodeIps, localAddresses }: NodeContext): NodeIps {

@@ -48,6 +48,12 @@ export async function removeIptablesAfterSwitch(log: Log, now: Clock, signal: Ab
   })
 }
 
+/** Whether there are such rules in nf_tables, or such sets. */
+export async function isIptablesLeft(signal: AbortSignal): Promise<boolean> {
+  const { commands } = await removeChainsOverNetlink(IP_FAMILIES, IPVS_LAYOUT, signal, { dryRun: true })
+  return commands.length > 0 || (await FIREWALLS.iptables()).isLeft(IP_FAMILIES, signal)
+}
+
 async function removeOnce(now: Clock, signal: AbortSignal): Promise<RemovalResult> {
   const chains = await removeChainsOverNetlink(IP_FAMILIES, IPVS_LAYOUT, signal)
   const legacy = await removeLegacyChains(now, signal)

@@ -1,11 +1,28 @@
-/** Removes what the firewall that does not run left, once the one that runs has everything in the kernel. */
+/**
+ * What another proxy left beside the running firewall of ipvs mode: the tables of kube-proxy's
+ * nftables mode, and the firewall that does not run, also where kube-proxy wrote it.
+ */
 import type { Clock } from '../../values/clock.ts'
 import type { Log } from '../../values/log.ts'
 import type { FirewallName } from '../chosen-firewall.ts'
-import { removeIptablesAfterSwitch } from './iptables-leftovers.ts'
-import { removePrivateTables } from './nft-leftovers.ts'
+import { isIptablesLeft, removeIptablesAfterSwitch } from './iptables-leftovers.ts'
+import { findNftLeftovers, listPrivateTables, removeNftAfterSwitch, removePrivateTables } from './nft-leftovers.ts'
 
-/** Resolves when nothing is left, or when aborted; retries whatever fails. */
-export function removeOtherFirewalls(running: FirewallName, log: Log, now: Clock, signal: AbortSignal): Promise<void> {
-  return running === 'iptables' ? removePrivateTables(log, signal) : removeIptablesAfterSwitch(log, now, signal)
+/** Removes it. Resolves when nothing is left, or when aborted; retries whatever fails. */
+export async function removeOtherFirewalls(
+  running: FirewallName,
+  log: Log,
+  now: Clock,
+  signal: AbortSignal,
+): Promise<void> {
+  await Promise.all([
+    removeNftAfterSwitch(log, signal),
+    running === 'iptables' ? removePrivateTables(log, signal) : removeIptablesAfterSwitch(log, now, signal),
+  ])
+}
+
+/** Whether there is any of it. Starts no program, so rules of iptables-legacy are noticed only with their ipsets. */
+export async function isOtherFirewallLeft(running: FirewallName, signal: AbortSignal): Promise<boolean> {
+  if ((await findNftLeftovers(signal)).commands.length > 0) return true
+  return running === 'iptables' ? (await listPrivateTables(signal)).length > 0 : isIptablesLeft(signal)
 }

@@ -1,0 +1,84 @@
+/**
+ * The removal of what other proxies left: once the kernel has everything that takes its place, and
+ * again when another proxy has run for a while and is gone. While one keeps writing, it is removed
+ * less and less often, and reported.
+ */
+import type { ProblemLog } from '../../serve/problem-log.ts'
+import type { AuditShare } from '../../sync/audit.ts'
+import { CONTESTED_REPAIRS } from '../../sync/key-history.ts'
+import { backoffMs } from '../../values/backoff.ts'
+import type { Clock } from '../../values/clock.ts'
+import { newAuditBudget } from '../../values/event-loop.ts'
+
+/** From one removal to the next look, by the number of times that there was something to remove. */
+const LOOK_MS = { firstMs: 10_000, maxMs: 600_000 }
+
+export interface LeftoverRemovalOptions {
+  /** Whether the kernel has anything of another proxy. Starts no program. */
+  readonly find: (signal: AbortSignal) => Promise<boolean>
+  /** Resolves when nothing is left, or when aborted. */
+  readonly remove: (signal: AbortSignal) => Promise<void>
+  /** Whether what another proxy left is not needed any more. */
+  readonly isSpare: () => boolean
+  readonly problems: Pick<ProblemLog, 'report'>
+  readonly now: Clock
+}
+
+export class LeftoverRemoval {
+  readonly #options: LeftoverRemovalOptions
+  readonly #abort = new AbortController()
+  #hasBegun = false
+  #removing: Promise<void> | undefined
+  /** How often something has come back, each time within the wait after the removal before. */
+  #times = 0
+  #nextLookMs = 0
+
+  constructor(options: LeftoverRemovalOptions) {
+    this.#options = options
+  }
+
+  /** Begins the first removal, if it has not begun, and what it removes is not needed any more. Returns whether it does. */
+  begin(): boolean {
+    if (this.#hasBegun || !this.#options.isSpare()) return false
+    this.#hasBegun = true
+    this.#remove()
+    return true
+  }
+
+  /** One look, as an audit, for what has come back. Rejects when the kernel cannot be read, or when aborted. */
+  async look(share: AuditShare, signal: AbortSignal): Promise<void> {
+    const { find, isSpare, now } = this.#options
+    if (!this.#hasBegun || this.#removing !== undefined || now() < this.#nextLookMs) return
+    const budget = newAuditBudget()
+    const isFound = await find(signal)
+    if (isFound && isSpare()) this.#remove()
+    this.#count(isFound)
+    await share.rest(budget, signal)
+  }
+
+  async close(): Promise<void> {
+    this.#abort.abort()
+    await this.#removing
+  }
+
+  #remove(): void {
+    const { remove, now } = this.#options
+    const { signal } = this.#abort
+    this.#removing = remove(signal).finally(() => {
+      this.#removing = undefined
+      this.#nextLookMs = now() + backoffMs(LOOK_MS, this.#times + 1)
+    })
+  }
+
+  #count(isFound: boolean): void {
+    const { problems } = this.#options
+    this.#times = isFound ? this.#times + 1 : 0
+    if (this.#times !== 0 && this.#times < CONTESTED_REPAIRS) return
+    const message = `rules of another proxy came back ${this.#times} times after they had been removed; of two proxies on a node one must be stopped, and until then such rules stay longer each time, up to 10 minutes`
+    problems.report(
+      'leftovers',
+      'rules',
+      this.#times === 0 ? [] : [{ code: 'rival-rules', about: 'node', subject: 'rules', message }],
+    )
+  }
+}
