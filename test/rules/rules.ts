@@ -87,7 +87,6 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     ...SHARED_BY_MODES,
     'src/modes/*',
     'src/modes/leftovers/layouts.ts',
-    'src/modes/leftovers/nft-leftovers.ts',
     'src/modes/leftovers/other-back-end.ts',
     // Loaded once everything is written: what the firewall that does not run left.
     'src/modes/leftovers/other-firewalls.ts',
