@@ -138,12 +138,16 @@ export interface FirewallRemains {
 
 /** A kind of firewall. None of these changes anything. */
 export interface FirewallKind {
-  /** Throws `capability-missing` when this process lacks a right. */
-  requireRights(): void
-  /** Rejects with a code that says what the kernel or the node lacks, and what to load or install. */
+  /**
+   * Rejects with a code that says what the kernel or the node lacks, and what to load or install,
+   * and where nothing is lacking, with `capability-missing` when this process lacks a right.
+   */
   open(families: FamilySupport, signal: AbortSignal): Promise<OpenedFirewall>
-  /** Rejects as `open` does, and opens nothing. */
-  ask(families: FamilySupport, signal: AbortSignal): Promise<void>
+  /**
+   * Rejects as `open` does, and opens nothing. Unless `mayLoadModules`, a module that only a program
+   * would load counts as there.
+   */
+  ask(families: FamilySupport, signal: AbortSignal, options: { readonly mayLoadModules: boolean }): Promise<void>
   /** Whether the kernel has any of it. Loads no module but nf_tables. */
   isLeft(families: readonly IpFamily[], signal: AbortSignal): Promise<boolean>
   /** Undefined where the kernel can have none. */

@@ -61,9 +61,7 @@ export async function chooseFirewall<T>(
     }
     const { chosen } = decision
     try {
-      const kind = await kinds[chosen.name]()
-      kind.requireRights()
-      return { chosen, result: await attempt(kind) }
+      return { chosen, result: await attempt(await kinds[chosen.name]()) }
     } catch (error) {
       const lack = lackOfFirewall(chosen.name, error)
       if (lack === undefined) throw error

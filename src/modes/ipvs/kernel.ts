@@ -15,7 +15,7 @@ import type { ChosenFirewall } from '../chosen-firewall.ts'
 import { type FallbackReason, isFallbackReason } from '../fallback.ts'
 import { LateConntrack } from '../flow-removal.ts'
 import { droppingText } from './dropping-chains.ts'
-import type { OpenedFirewall } from './firewall.ts'
+import type { FirewallKind, OpenedFirewall } from './firewall.ts'
 import { type ChoiceOptions, chooseFirewall, KeptFromNftables } from './firewalls.ts'
 
 /** The fields that decide which firewall is opened. */
@@ -103,12 +103,21 @@ export async function findLack(settings: FirewallSettings, signal: AbortSignal):
   try {
     const ipvs = await openIpvs(signal)
     ipvs.close()
-    const { chosen } = await chooseFirewall({ settings, attempt: (kind) => kind.ask(kernelFamilies(), signal), signal })
-    return { lack: undefined, chosen }
+    return { lack: undefined, chosen: await findFirewall(settings, signal, { mayLoadModules: false }) }
   } catch (error) {
     if (error instanceof CodedError && isFallbackReason(error.code)) return { lack: error.code }
     throw error
   }
+}
+
+/** The firewall that a start would choose. Rejects as `openKernel` does. */
+export async function findFirewall(
+  settings: FirewallSettings,
+  signal: AbortSignal,
+  options: { readonly mayLoadModules: boolean },
+): Promise<ChosenFirewall> {
+  const attempt = (kind: FirewallKind): Promise<void> => kind.ask(kernelFamilies(), signal, options)
+  return (await chooseFirewall({ settings, attempt, signal })).chosen
 }
 
 export type FoundLack =

@@ -22,8 +22,7 @@ import { lackText } from '../fallback.ts'
 import { setConntrack, settingLogger, setSysctls, type SettingsOptions } from '../node-settings.ts'
 import type { FirewallName } from '../chosen-firewall.ts'
 import type { Firewall, FirewallCheck } from './firewall.ts'
-import { chooseFirewall } from './firewalls.ts'
-import { findLack } from './kernel.ts'
+import { findFirewall, findLack } from './kernel.ts'
 import { KernelQuestions } from './kernel-questions.ts'
 
 export interface NodeInitialization extends SettingsOptions {
@@ -210,17 +209,17 @@ export async function likelyFirewall(
   signal: AbortSignal,
 ): Promise<FirewallName> {
   try {
-    const { chosen } = await chooseFirewall({
-      settings: kubeIPVS,
-      attempt: (kind) => kind.ask(kernelFamilies(), signal),
-      signal,
-    })
-    return chosen.name
+    return (await findFirewall(kubeIPVS, signal, { mayLoadModules: false })).name
   } catch (error) {
     signal.throwIfAborted()
     if (!(error instanceof CodedError)) throw error
-    return kubeIPVS.firewall === 'nftables' ? 'nftables' : 'iptables'
+    return usualFirewall({ kubeIPVS })
   }
+}
+
+/** The firewall where the kernel cannot be asked. */
+export function usualFirewall({ kubeIPVS: { firewall } }: Pick<KubeProxyConfiguration, 'kubeIPVS'>): FirewallName {
+  return firewall === 'nftables' ? 'nftables' : 'iptables'
 }
 
 async function chosenBackEnd(families: readonly IpFamily[], signal: AbortSignal): Promise<FirewallCheck['iptables']> {

@@ -71,7 +71,6 @@ test('decideFirewall takes iptables where it works, nftables where it does not, 
 function kindsOf(lacks: { readonly [name in FirewallName]?: Error }, left: readonly FirewallName[] = []) {
   const seen: string[] = []
   const kind = (name: FirewallName): FirewallKind => ({
-    requireRights: () => void seen.push(`rights of ${name}`),
     open: async () => assert.fail('not opened here'),
     ask: async () => {
       seen.push(name)
@@ -101,7 +100,7 @@ function choose(
   dropping: readonly DroppingChain[] = [],
 ) {
   const { kinds, seen } = kindsOf(lacks)
-  const attempt = (kind: FirewallKind) => kind.ask({ families: ['IPv4'], lacks: [] }, signal)
+  const attempt = (kind: FirewallKind) => kind.ask({ families: ['IPv4'], lacks: [] }, signal, { mayLoadModules: false })
   const settings = { firewall, fallback: 'iptables' } as const
   const chosen = chooseFirewall({ settings, attempt, signal, kinds, dropping: async () => dropping })
   return { chosen: chosen.then((it) => it.chosen), seen }
@@ -110,7 +109,7 @@ function choose(
 test('chooseFirewall asks the nftables firewall only where iptables lacks something', async () => {
   const works = choose('auto', {})
   assert.equal((await works.chosen).name, 'iptables')
-  assert.deepEqual(works.seen, ['rights of iptables', 'iptables'])
+  assert.deepEqual(works.seen, ['iptables'])
   const without = choose('auto', { iptables: lack('ipset-missing') })
   assert.deepEqual(await without.chosen, {
     name: 'nftables',
@@ -118,10 +117,10 @@ test('chooseFirewall asks the nftables firewall only where iptables lacks someth
     lack: 'ipset-missing',
     reason: 'that of iptables cannot work here: lacks ipset-missing',
   })
-  assert.deepEqual(without.seen, ['rights of iptables', 'iptables', 'rights of nftables', 'nftables'])
+  assert.deepEqual(without.seen, ['iptables', 'nftables'])
   const named = choose('nftables', { iptables: lack('ipset-missing') }, [FORWARD])
   assert.equal((await named.chosen).reason, 'kubeIPVS.firewall is nftables')
-  assert.deepEqual(named.seen, ['rights of nftables', 'nftables'])
+  assert.deepEqual(named.seen, ['nftables'])
 })
 
 test('chooseFirewall decides without the chains of other firewalls where these cannot be read or do not matter', async () => {
@@ -138,13 +137,14 @@ test('chooseFirewall decides without the chains of other firewalls where these c
     }
     const { kinds } = kindsOf({ iptables: lack(code) })
     const settings = { firewall: 'auto', fallback } as const
-    const attempt = (kind: FirewallKind) => kind.ask({ families: ['IPv4'], lacks: [] }, signal)
+    const attempt = (kind: FirewallKind) =>
+      kind.ask({ families: ['IPv4'], lacks: [] }, signal, { mayLoadModules: false })
     const onUnread = (one: unknown): void => void unread.push(one)
     const { chosen } = await chooseFirewall({ settings, attempt, signal, kinds, dropping, onUnread })
     assert.deepEqual([chosen.name, unread], ['nftables', Array.from({ length: reads }, () => error)], code)
   }
   const stopped = AbortSignal.abort(new Error('stopped'))
-  const attempt = (kind: FirewallKind) => kind.ask({ families: ['IPv4'], lacks: [] }, signal)
+  const attempt = (kind: FirewallKind) => kind.ask({ families: ['IPv4'], lacks: [] }, signal, { mayLoadModules: false })
   const { kinds } = kindsOf({ iptables: lack('ipset-missing') })
   const settings = { firewall: 'auto', fallback: 'iptables' } as const
   const dropping = async (abort: AbortSignal): Promise<never> => {
@@ -166,7 +166,7 @@ test('chooseFirewall rejects with what is missing, and with any other error as i
   await assert.rejects(choose('auto', { iptables: lack('EPERM') }).chosen, { code: 'EPERM' })
   const kept = choose('auto', { iptables: lack('ipset-missing') }, [FORWARD])
   await assert.rejects(kept.chosen, (error) => error instanceof KeptFromNftables && error.dropping.length === 1)
-  assert.deepEqual(kept.seen, ['rights of iptables', 'iptables'])
+  assert.deepEqual(kept.seen, ['iptables'])
 })
 
 test('droppingAmong finds the chains whose policy drops forwarded or incoming packets, but for those of proxies', () => {

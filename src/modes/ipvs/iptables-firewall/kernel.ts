@@ -11,6 +11,7 @@ import { countedConnection } from '../../../metrics/sources.ts'
 import type { NetlinkConnection } from '../../../netlink/connection.ts'
 import { requireSetLookup } from '../../../node/capabilities.ts'
 import { familiesWithIptables, type FamilySupport } from '../../../node/families.ts'
+import type { IptablesChoice } from '../../../node/iptables-choice.ts'
 import type { IptablesBackEnd } from '../../../node/installed-iptables.ts'
 import { HostIptables } from '../../../node/iptables-programs.ts'
 import { CodedError } from '../../../values/errors.ts'
@@ -25,35 +26,48 @@ import { hasSets, openSetRemains } from './remains.ts'
 import { openTables } from './tables.ts'
 
 export const IPTABLES_FIREWALL: FirewallKind = {
-  requireRights: requireSetLookup,
-
   async open(allowed, signal) {
-    const iptables = new HostIptables(await chooseBackEnd(allowed.families, signal))
-    const support = familiesWithIptables(allowed, iptables.choice.unusable)
-    const opened: IpsetConnection[] = []
+    const { choice, support, ipset } = await findParts(allowed, signal, chooseBackEnd)
     try {
-      const ipset = await openIpset(signal)
-      opened.push(ipset)
-      const auditIpset = await openIpset(signal)
-      opened.push(auditIpset)
-      await requireSetMatch(iptables.choice.mode, support.families, signal)
-      return openedFirewall(iptables, support, ipset, auditIpset)
+      return openedFirewall(new HostIptables(choice), support, ipset, await openIpset(signal))
     } catch (error) {
-      for (const connection of opened) connection.close()
+      ipset.close()
       throw error
     }
   },
 
-  async ask({ families }, signal) {
-    const ipset = await openIpset(signal)
+  async ask(allowed, signal, options) {
+    const { ipset } = await findParts(allowed, signal, (...of) => chooseBackEnd(...of, options))
     ipset.close()
-    const { mode, unusable } = await chooseBackEnd(families, signal, { mayLoadModules: false })
-    const served = families.filter((family) => unusable[family] === undefined)
-    await requireSetMatch(mode, served, signal)
   },
 
   isLeft: hasSets,
   remains: openSetRemains,
+}
+
+interface Parts {
+  readonly choice: IptablesChoice
+  readonly support: FamilySupport
+  readonly ipset: IpsetConnection
+}
+
+/** Rejects with the first thing that is missing, and last with `capability-missing`: nobody needs rights for what cannot work. */
+async function findParts(
+  allowed: FamilySupport,
+  signal: AbortSignal,
+  choose: (families: readonly IpFamily[], signal: AbortSignal) => Promise<IptablesChoice>,
+): Promise<Parts> {
+  const choice = await choose(allowed.families, signal)
+  const support = familiesWithIptables(allowed, choice.unusable)
+  const ipset = await openIpset(signal)
+  try {
+    await requireSetMatch(choice.mode, support.families, signal)
+    requireSetLookup()
+    return { choice, support, ipset }
+  } catch (error) {
+    ipset.close()
+    throw error
+  }
 }
 
 /** Audits use a separate connection, so that a change never waits until an audit has listed a set. */

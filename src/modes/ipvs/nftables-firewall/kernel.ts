@@ -24,8 +24,6 @@ import { layoutOf } from './layout.ts'
 import { hasTables, openTableRemains } from './remains.ts'
 
 export const NFTABLES_FIREWALL: FirewallKind = {
-  requireRights: requireNetAdmin,
-
   async open(allowed, signal) {
     const netlink = requireNetfilter()
     const opened = [netlink]
@@ -54,6 +52,7 @@ export const NFTABLES_FIREWALL: FirewallKind = {
 }
 
 function requireNetfilter(): NetlinkConnection {
+  requireNetAdmin()
   const netlink = findNetfilter()
   if (netlink !== undefined) return netlink
   throw missingNfTables()
