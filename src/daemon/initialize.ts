@@ -4,13 +4,14 @@ import type { KubeProxyConfiguration, ProxyMode } from '../config/types.ts'
 import type { IpvsConnection } from '../ipvs/connection.ts'
 import { initializeIptablesNode } from '../modes/iptables/kernel.ts'
 import { fallbackFor, logFallback } from '../modes/fallback.ts'
-import { openIpvs } from '../modes/ipvs/kernel.ts'
+import type { FirewallName } from '../modes/chosen-firewall.ts'
+import { findFirewall, openIpvs } from '../modes/ipvs/kernel.ts'
 import {
   checkNode,
   initializeDevice,
   initializeNode,
-  likelyFirewall,
   logFindings,
+  usualFirewall,
 } from '../modes/ipvs/node-preparation.ts'
 import { requireNetAdmin } from '../node/capabilities.ts'
 import { deadlineSignal } from '../node/deadline.ts'
@@ -21,6 +22,8 @@ import { NO_MODE } from './start-log.ts'
 
 /** Loading modules takes seconds on a slow disk. */
 const INITIALIZE_MS = 60_000
+/** Of these: a kernel that does not answer must not keep the settings from being written. */
+const ASK_MS = 30_000
 
 /**
  * Does what takes more rights than the proxy needs afterwards: writes the kernel's settings, and
@@ -37,20 +40,19 @@ export async function initializeOnly(configuration: KubeProxyConfiguration, log:
   log.info(`Using ${configuration.mode} Proxier`)
   const { localhostNodePorts } = configuration.iptables
   const signal = deadlineSignal(INITIALIZE_MS, 'preparing the node')
-  let { mode } = configuration
+  let node: PreparedNode = { mode: 'iptables' }
   // As kube-proxy: the proxy that starts afterwards may lack the right to do it.
-  if (mode === 'iptables') initializeIptablesNode({ configuration, localhostNodePorts, problems, log })?.()
-  else mode = await initializeIpvsNode(configuration, problems, log, signal)
+  if (configuration.mode === 'iptables')
+    initializeIptablesNode({ configuration, localhostNodePorts, problems, log })?.()
+  else node = await initializeIpvsNode(configuration, problems, log, signal)
   // The device kube-ipvs0 is a dummy, which no question of the check concerns.
-  if (mode === 'ipvs') {
+  if (node.mode === 'ipvs') {
     requestModule('dummy')
     await initializeDevice(log, signal)
   }
   // The settings are written: a kernel that does not answer must not keep the proxy from its start.
   try {
-    // Asking for a firewall makes the kernel load its modules.
-    const check = mode === 'ipvs' ? { firewall: await likelyFirewall(configuration, signal) } : {}
-    const { findings } = await checkNode({ configuration, mode, ...check, signal })
+    const { findings } = await checkNode({ configuration, ...node, signal })
     logFindings(findings, log)
   } catch (error) {
     log.warn('Cannot query the kernel for missing features', { error })
@@ -59,27 +61,46 @@ export async function initializeOnly(configuration: KubeProxyConfiguration, log:
     log.info('System initialized and --init-only specified', { ipFamily })
 }
 
-/** Resolves to the mode that the proxy will run in. */
+/** What the proxy will run. */
+interface PreparedNode {
+  readonly mode: ProxyMode
+  /** Of ipvs mode. */
+  readonly firewall?: FirewallName
+}
+
 async function initializeIpvsNode(
   configuration: KubeProxyConfiguration,
   problems: ProblemLog,
   log: Log,
   signal: AbortSignal,
-): Promise<ProxyMode> {
+): Promise<PreparedNode> {
+  const fallBack = (error: unknown): PreparedNode | undefined => {
+    const fallback = fallbackFor(error, configuration)
+    if (fallback === undefined) return undefined
+    logFallback(fallback, log)
+    initializeIptablesNode({ configuration, localhostNodePorts: false, problems, log })
+    return { mode: 'iptables' }
+  }
   let ipvs: IpvsConnection
   try {
     ipvs = await openIpvs(signal)
   } catch (error) {
-    const fallback = fallbackFor(error, configuration)
-    if (fallback === undefined) throw error
-    logFallback(fallback, log)
-    initializeIptablesNode({ configuration, localhostNodePorts: false, problems, log })
-    return 'iptables'
+    const fallen = fallBack(error)
+    if (fallen === undefined) throw error
+    return fallen
   }
   try {
+    const firewall = await askForFirewall(configuration).catch(fallBack)
+    if (typeof firewall === 'object') return firewall
     await initializeNode({ configuration, ipvs, problems, log, signal })
-    return 'ipvs'
+    return { mode: 'ipvs', firewall: firewall ?? usualFirewall(configuration) }
   } finally {
     ipvs.close()
   }
+}
+
+/** That of the start. The kernel loads its modules, also those that a program of iptables would load. */
+async function askForFirewall({ kubeIPVS }: KubeProxyConfiguration): Promise<FirewallName> {
+  const signal = deadlineSignal(ASK_MS, 'asking the kernel for a firewall')
+  return (await findFirewall(kubeIPVS, signal, { mayLoadModules: true })).name
 }
