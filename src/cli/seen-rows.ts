@@ -23,15 +23,20 @@ export function seenRows(
 ): Rows {
   if (mode !== 'ipvs' || ipvs === null || rows.unread.includes(TABLE)) return rows
   const known = new Set(ipvs.virtualServers.map(({ key }) => key))
-  for (const row of rows.wrong) if (row.table === TABLE) known.add(row.key)
+  const named = rows.wrong.filter(({ table }) => table === TABLE)
+  for (const { key } of named) known.add(key)
   const lost = Array.from(names.keys()).filter(
     (key) => families.includes(key.startsWith('[') ? 'IPv6' : 'IPv4') && !known.has(key),
   )
   if (lost.length === 0) return rows
+  // The daemon names only some of those that it counts.
+  const missing = rows.tables.find(({ table }) => table === TABLE)?.missing ?? 0
+  const unnamed = missing - named.filter(({ state }) => state === 'missing').length
+  const more = Math.max(0, lost.length - unnamed)
   const move = <Counts extends Rows | Rows['tables'][number]>(counts: Counts): Counts => ({
     ...counts,
-    missing: counts.missing + lost.length,
-    present: Math.max(0, counts.present - lost.length),
+    missing: counts.missing + more,
+    present: Math.max(0, counts.present - more),
   })
   return {
     ...move(rows),

@@ -39,6 +39,18 @@ describe('seenRows', () => {
     )
   })
 
+  it('counts those once that the daemon counted and did not name', () => {
+    const keys = Array.from({ length: 500 }, (_, index) => `10.96.${index >> 8}.${index & 255}:80/tcp`)
+    const names: Args[1] = new Map(keys.map((key) => [key, { key, servicePort: 'demo/web:http' } as never]))
+    const wrong = keys.slice(0, 100).map((key) => ({ table: TABLE, key, state: 'missing' as const }))
+    const counted = { ...counts(500, 1000), tables: [{ table: TABLE, ...counts(500, 1000) }], unread: [], wrong }
+    const seen = seenRows(counted, names, kernel(), daemon(['IPv4']))
+    assert.deepEqual([seen.missing, seen.present, seen.tables], [500, 1000, counted.tables])
+    const fewer = { ...counts(450, 50), tables: [{ table: TABLE, ...counts(450, 50) }], unread: [], wrong }
+    const later = seenRows(fewer, names, kernel(), daemon(['IPv4']))
+    assert.deepEqual([later.missing, later.present], [500, 0])
+  })
+
   it('leaves the rows as they are where the kernel has everything, and where it is not known', () => {
     assert.equal(seenRows(rows, NAMES, kernel('10.96.0.2:80/tcp'), daemon(['IPv4'])), rows)
     assert.equal(seenRows(rows, NAMES, kernel(), daemon(['IPv4'], 'iptables')), rows)
