@@ -51,10 +51,10 @@ export async function runDaemon(options: DaemonOptions): Promise<DaemonEnd> {
 
   // The proxy: mode, node, frontends and loop.
   const running = new RunningProxy(configuration, {
-    prepare: (wanted, isReplacement) =>
+    prepare: (wanted, purpose) =>
       prepareProxy({
         configuration: wanted,
-        isReplacement,
+        ...purpose,
         health,
         nodeName,
         needsNode,

@@ -15,6 +15,12 @@ export interface ModeOpeners {
   readonly iptables: (options: ModeOptions, isFallback: boolean) => Promise<Mode>
 }
 
+export interface OpenModeOptions {
+  /** False: ipvs mode or none, whatever the configuration says. Default true. */
+  readonly mayFallBack?: boolean | undefined
+  readonly openers?: ModeOpeners
+}
+
 /** The code of iptables mode is loaded only where it is used. */
 const OPENERS: ModeOpeners = {
   ipvs: (options) => IpvsMode.open(options),
@@ -27,13 +33,16 @@ const OPENERS: ModeOpeners = {
  * `iptables-missing` and the like when the mode cannot work here, and without a fallback with
  * `ipvs-missing` and the like.
  */
-export async function openMode(options: ModeOptions, openers: ModeOpeners = OPENERS): Promise<OpenedMode> {
+export async function openMode(
+  options: ModeOptions,
+  { mayFallBack = true, openers = OPENERS }: OpenModeOptions = {},
+): Promise<OpenedMode> {
   const configuration = options.configuration()
   if (configuration.mode === 'iptables') return { mode: await openers.iptables(options, false) }
   try {
     return { mode: await openers.ipvs(options) }
   } catch (error) {
-    const fallback = fallbackFor(error, configuration)
+    const fallback = mayFallBack ? fallbackFor(error, configuration) : undefined
     if (fallback === undefined) throw error
     const mode = await openers.iptables(options, true)
     logFallback(fallback, options.log)

@@ -67,6 +67,8 @@ export interface ProxyOptions {
   readonly local?: LocalCounts
   /** It takes the place of another proxy of this process. Default false. */
   readonly isReplacement?: boolean
+  /** It may run in iptables mode in place of ipvs mode, where the configuration allows it. Default true. */
+  readonly mayFallBack?: boolean
   /** See `ModeListener`. */
   readonly onIpvsLost?: () => void
 }
@@ -193,7 +195,8 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
   }
 
   // Mode: the kernel and how frontends are written to it.
-  const { mode, fallback } = await openMode({ configuration, nodeName, problems, log, now, listener })
+  const { mayFallBack } = options
+  const { mode, fallback } = await openMode({ configuration, nodeName, problems, log, now, listener }, { mayFallBack })
   const { dataplane, families, support, rtnetlink } = mode
   if (fallback !== undefined || options.isReplacement === true) logMode(mode.name, configuration(), families, log)
   const flows = new FlowRemoval({ staleFlows: dataplane.staleFlows, now, log })

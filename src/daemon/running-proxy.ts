@@ -24,12 +24,20 @@ export interface PreparedProxy {
   discard(): Promise<void>
 }
 
+/** What a proxy is prepared for. */
+export interface ProxyPurpose {
+  /** It takes the place of another proxy of this process. */
+  readonly isReplacement: boolean
+  /** It may fall back to iptables mode, where the configuration allows it. */
+  readonly mayFallBack: boolean
+}
+
 export interface RunningProxyOptions {
   /**
    * Opens the kernel, and changes nothing that a running proxy needs. Rejects when no mode that is
    * allowed works here.
    */
-  readonly prepare: (configuration: KubeProxyConfiguration, isReplacement: boolean) => Promise<PreparedProxy>
+  readonly prepare: (configuration: KubeProxyConfiguration, purpose: ProxyPurpose) => Promise<PreparedProxy>
   /** Replaces nothing: the process ends after one pass. */
   readonly once: boolean
   readonly nodeName: string
@@ -76,7 +84,7 @@ export class RunningProxy {
 
   /** Starts the first proxy. Rejects with `module-missing` and the like when no mode that is allowed works here. */
   async start(): Promise<void> {
-    const prepared = await this.#options.prepare(this.#configuration, false)
+    const prepared = await this.#options.prepare(this.#configuration, { isReplacement: false, mayFallBack: true })
     await prepared.start()
     this.#follow(prepared.proxy)
     this.#consider()
@@ -206,7 +214,7 @@ export class RunningProxy {
       return true
     })
     this.#switching = undefined
-    if (!isDone && this.#configuration === configuration) this.#schedule.failed()
+    if (!isDone && this.#configuration === configuration) this.#schedule.failed(reason)
     else this.#schedule.forgetFailure()
     this.#consider()
   }
@@ -217,7 +225,9 @@ export class RunningProxy {
     const old = this.#proxy
     if (old === undefined) return true
     log.info('Replacing the proxy', { mode: old.mode, configured: configuration.mode, reason: SWITCH_REASONS[reason] })
-    const preparing = prepare(configuration, true)
+    // A node that serves in ipvs mode is not taken out of it for a firewall that cannot work.
+    const mayFallBack = reason !== 'firewall' || old.mode !== 'ipvs'
+    const preparing = prepare(configuration, { isReplacement: true, mayFallBack })
     let next: PreparedProxy
     try {
       next = await Promise.race([preparing, this.#closed.promise])
@@ -226,7 +236,10 @@ export class RunningProxy {
         void preparing.then((late) => late.discard()).catch(() => undefined)
         return true
       }
-      log.warn('Cannot switch the mode; the running mode stays and the switch is retried', { mode: old.mode, error })
+      const { firewall } = configuration.kubeIPVS
+      if (mayFallBack)
+        log.warn('Cannot switch the mode; the running mode stays and the switch is retried', { mode: old.mode, error })
+      else log.warn('Cannot switch the firewall; the running one stays until a retry', { firewall, error })
       return false
     }
     if (reason === 'switch-back' && next.proxy.mode === old.mode) {
@@ -234,15 +247,6 @@ export class RunningProxy {
       this.#isIpvsReady = false
       await next.discard()
       return true
-    }
-    // A node that serves in ipvs mode is not taken out of it for a firewall that cannot work.
-    if (reason === 'firewall' && old.mode === 'ipvs' && next.proxy.mode !== 'ipvs') {
-      await next.discard()
-      if (!this.#isClosed)
-        log.warn('Cannot switch the firewall; the running one stays until a retry', {
-          firewall: configuration.kubeIPVS.firewall,
-        })
-      return false
     }
     if (!this.#isStillWanted(next.proxy.mode, configuration)) {
       await next.discard()
@@ -252,6 +256,7 @@ export class RunningProxy {
     }
     const wasFallback = old.mode !== old.configuration.mode
     this.#isBetween = true
+    this.#schedule.switched()
     const handover = await old.close(true)
     if (this.#isClosed) {
       this.#proxy = undefined

@@ -31,10 +31,10 @@ export class SwitchSchedule {
   /** The reason of the switch that `#timer` begins. */
   #due: SwitchReason | undefined
   #timer: NodeJS.Timeout | undefined
-  /** After a switch that failed: when the next one may begin. */
-  #retryAtMs = 0
-  /** When the last switches began, at most `MAX_SWITCHES`. */
-  #begunMs: number[] = []
+  /** After a switch that failed: when the next one for the same reason may begin. */
+  readonly #retryAtMs = new Map<SwitchReason, number>()
+  /** When proxies were replaced, the last `MAX_SWITCHES`. */
+  #switchedMs: number[] = []
 
   constructor(options: SwitchScheduleOptions) {
     this.#options = options
@@ -50,11 +50,11 @@ export class SwitchSchedule {
     this.#due = reason
     if (reason === undefined) return
     const { now, log } = this.#options
-    const [oldest] = this.#begunMs
+    const [oldest] = this.#switchedMs
     const nowMs = now()
     const limitedMs =
-      oldest === undefined || this.#begunMs.length < MAX_SWITCHES ? 0 : Math.max(0, oldest + PERIOD_MS - nowMs)
-    const retryMs = Math.max(0, this.#retryAtMs - nowMs)
+      oldest === undefined || this.#switchedMs.length < MAX_SWITCHES ? 0 : Math.max(0, oldest + PERIOD_MS - nowMs)
+    const retryMs = Math.max(0, (this.#retryAtMs.get(reason) ?? 0) - nowMs)
     if (limitedMs > 0 && retryMs === 0)
       log.warn('The mode was switched too often; the next switch waits', {
         reason: SWITCH_REASONS[reason],
@@ -63,21 +63,24 @@ export class SwitchSchedule {
     this.#timer = setTimeout(() => this.#begin(reason), Math.max(limitedMs, retryMs)).unref()
   }
 
-  /** The switch that was begun has failed, and the next one waits. */
-  failed(): void {
-    this.#retryAtMs = this.#options.now() + RETRY_MS
+  /** The switch that was begun for this reason has failed, and the next one for it waits. */
+  failed(reason: SwitchReason): void {
+    this.#retryAtMs.set(reason, this.#options.now() + RETRY_MS)
+  }
+
+  /** A proxy is replaced. */
+  switched(): void {
+    this.#switchedMs = [...this.#switchedMs, this.#options.now()].slice(-MAX_SWITCHES)
   }
 
   /** What failed may work now, so the next switch waits for no retry, and one that waits is judged again by `want`. */
   forgetFailure(): void {
-    this.#retryAtMs = 0
+    this.#retryAtMs.clear()
     this.#due = undefined
   }
 
   #begin(reason: SwitchReason): void {
-    const { begin, now } = this.#options
     this.#due = undefined
-    this.#begunMs = [...this.#begunMs, now()].slice(-MAX_SWITCHES)
-    begin(reason)
+    this.#options.begin(reason)
   }
 }

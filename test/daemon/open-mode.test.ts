@@ -40,7 +40,8 @@ function world(more: object, failure?: Error) {
     },
   }
   const warnings = () => log.lines.filter(({ level }) => level === 'warn')
-  return { open: () => openMode(options, openers), opened, warnings }
+  const open = (mayFallBack?: boolean) => openMode(options, { mayFallBack, openers })
+  return { open, opened, warnings }
 }
 
 test('openMode opens the configured mode and warns of nothing', async () => {
@@ -84,4 +85,10 @@ test('openMode rejects with errors that iptables mode would have too', async () 
     await assert.rejects(open(), { code })
     assert.deepEqual(opened, ['ipvs'])
   }
+})
+
+test('openMode opens no other mode, and warns of none, where it may not fall back', async () => {
+  const { open, opened, warnings } = world({ mode: 'ipvs' }, new CodedError('nftables-missing', 'not there'))
+  await assert.rejects(open(false), { code: 'nftables-missing' })
+  assert.deepEqual([opened, warnings()], [['ipvs'], []])
 })

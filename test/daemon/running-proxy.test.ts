@@ -3,7 +3,7 @@ import { type TestContext, test } from 'node:test'
 import { defaultConfiguration } from '../../src/config/load.ts'
 import type { KubeProxyConfiguration, ProxyMode } from '../../src/config/types.ts'
 import type { Handover } from '../../src/daemon/proxy.ts'
-import { type PreparedProxy, RunningProxy } from '../../src/daemon/running-proxy.ts'
+import { type PreparedProxy, type ProxyPurpose, RunningProxy } from '../../src/daemon/running-proxy.ts'
 import type { Metrics } from '../../src/metrics/metrics.ts'
 import { CodedError } from '../../src/values/errors.ts'
 import { recordingLog } from '../support/recording-log.ts'
@@ -31,8 +31,13 @@ function world(t: TestContext, switchBack = false) {
     last = { close: async () => void seen.push(`close what ${number} left`) } as Handover // nothing else is used here
     return last
   }
-  const prepare = async (wanted: KubeProxyConfiguration, isReplacement: boolean): Promise<PreparedProxy> => {
+  const prepare = async (
+    wanted: KubeProxyConfiguration,
+    { isReplacement, mayFallBack }: ProxyPurpose,
+  ): Promise<PreparedProxy> => {
     if (kernel.error !== undefined) throw kernel.error
+    if (wanted.mode === 'ipvs' && kernel.lacks.length > 0 && !mayFallBack)
+      throw new CodedError('nftables-missing', kernel.lacks.join('; '))
     const number = ++count
     const mode: ProxyMode = wanted.mode === 'ipvs' && kernel.lacks.length > 0 ? 'iptables' : wanted.mode
     const saw = (what: string) => async (): Promise<void> => void seen.push(`${what} ${number} ${mode}`)
@@ -419,13 +424,13 @@ test('a firewall that cannot work takes no node out of ipvs mode, and other fiel
   const kubeIPVS = { ...configuration.kubeIPVS, firewall: 'nftables', maxRealServers: 7 } as const
   proxy.reconfigure({ ...configuration, kubeIPVS })
   await pass()
-  assert.deepEqual(taken(), ['reconfigure 1 ipvs', 'prepare 2 iptables', 'discard 2 iptables'])
+  assert.deepEqual(taken(), ['reconfigure 1 ipvs'])
   const { firewall, maxRealServers } = proxy.configuration.kubeIPVS
   assert.deepEqual([proxy.mode, firewall, maxRealServers], ['ipvs', 'auto', 7])
   assert.deepEqual(warnings(), ['Cannot switch the firewall; the running one stays until a retry'])
   kernel.lacks = []
   await pass(5 * MINUTE_MS)
-  assert.deepEqual(taken(), ['prepare 3 ipvs', 'release 1 ipvs', 'start 3 ipvs'])
+  assert.deepEqual(taken(), ['prepare 2 ipvs', 'release 1 ipvs', 'start 2 ipvs'])
   assert.equal(proxy.configuration.kubeIPVS.firewall, 'nftables')
 })
 
@@ -441,4 +446,20 @@ test('after a fallback a changed firewall is tried at once', async (t) => {
   await pass()
   assert.deepEqual(taken(), ['reconfigure 1 iptables', 'prepare 2 ipvs', 'release 1 iptables', 'start 2 ipvs'])
   assert.deepEqual([proxy.mode, events], ['ipvs', ['ReturnedToIpvs']])
+})
+
+test('a kernel that loses IPVS waits for no retry of a firewall that failed, and failures are no switches', async (t) => {
+  const { running, configured, kernel, pass, taken, warnings } = world(t)
+  const proxy = running('ipvs')
+  await proxy.start()
+  kernel.lacks = ['no nf_tables']
+  const configuration = configured('ipvs')
+  proxy.reconfigure({ ...configuration, kubeIPVS: { ...configuration.kubeIPVS, firewall: 'nftables' } })
+  await pass()
+  for (let retry = 0; retry < 3; retry++) await pass(5 * MINUTE_MS)
+  taken()
+  proxy.ipvsLost()
+  await pass()
+  assert.deepEqual(taken(), ['prepare 2 iptables', 'release 1 ipvs', 'start 2 iptables'])
+  assert.deepEqual(new Set(warnings()), new Set(['Cannot switch the firewall; the running one stays until a retry']))
 })
