@@ -7,7 +7,7 @@ import { readFileSync } from 'node:fs'
 import { beforeEach, describe, it } from 'node:test'
 import { openNetfilter } from '../../native/open.ts'
 import { ensureCounter } from '../../src/modes/iptables/counters.ts'
-import { removeIptablesAfterSwitch } from '../../src/modes/leftovers/iptables-leftovers.ts'
+import { isIptablesLeft, removeIptablesAfterSwitch } from '../../src/modes/leftovers/iptables-leftovers.ts'
 import { CLEANUP_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import { removeChainsOverNetlink } from '../../src/modes/leftovers/nft-chains.ts'
 import {
@@ -56,7 +56,9 @@ describe('chains of proxies in tables of iptables-nft', needs('iptables-nft', 'n
       for (const command of FOREIGN) sh(command)
       assert.ok(kube().length > 30)
       const log = recordingLog()
+      assert.equal(await isIptablesLeft(signal), true)
       await removeIptablesAfterSwitch(log, () => performance.now(), signal)
+      assert.equal(await isIptablesLeft(signal), false)
       // Others jump to it, so it still marks.
       assert.deepEqual(
         kube()

@@ -4,6 +4,7 @@
  * iptables-legacy, which only its programs can change.
  */
 import { IP_FAMILIES } from '../../values/protocol.ts'
+import type { HostIptables } from '../../node/iptables-programs.ts'
 import { legacyTables } from '../../node/legacy-tables.ts'
 import { commandsOf } from '../../sync/plan.ts'
 import type { Reconciled } from '../../sync/reconciled.ts'
@@ -14,7 +15,7 @@ import { retryUntilDone } from '../../values/retry.ts'
 import { FIREWALLS } from '../ipvs/firewalls.ts'
 import { chainTables, removalOfChains } from '../ipvs/iptables-firewall/tables.ts'
 import { unlessMissing } from '../ipvs/kernel.ts'
-import { withLook } from '../look/look.ts'
+import { type Look, withLook } from '../look/look.ts'
 import { IPVS_LAYOUT } from './layouts.ts'
 import { removeChainsOverNetlink } from './nft-chains.ts'
 import type { RemovalResult } from './nft-leftovers.ts'
@@ -30,8 +31,15 @@ export async function removeIptablesAfterSwitch(log: Log, now: Clock, signal: Ab
   let pauseMs = FIRST_RETRY_MS
   const attempt = async (round: number): Promise<boolean> => {
     if (round > 0) pauseMs = RETRY_MS
-    const { commands, failures } = await removeOnce(now, signal)
+    const { commands, failures, unread } = await removeOnce(now, signal)
     removed.push(...commands)
+    if (round === 0 && unread.length > 0)
+      log.warn(
+        'Rules of a proxy in these tables stay in force: no program of iptables-legacy is installed to read them',
+        {
+          tables: unread,
+        },
+      )
     // A set that a rule named a moment ago is no trouble yet.
     if (round > 0)
       for (const { command, error } of failures)
@@ -54,23 +62,44 @@ export async function isIptablesLeft(signal: AbortSignal): Promise<boolean> {
   return commands.length > 0 || (await FIREWALLS.iptables()).isLeft(IP_FAMILIES, signal)
 }
 
-async function removeOnce(now: Clock, signal: AbortSignal): Promise<RemovalResult> {
+/** What was removed, and the tables of iptables-legacy that nothing here can read. */
+interface IptablesRemoval extends RemovalResult {
+  readonly unread: readonly string[]
+}
+
+async function removeOnce(now: Clock, signal: AbortSignal): Promise<IptablesRemoval> {
   const chains = await removeChainsOverNetlink(IP_FAMILIES, IPVS_LAYOUT, signal)
   const legacy = await removeLegacyChains(now, signal)
   const sets = await removeSets(now, signal)
   const all = [chains, legacy, sets]
-  return { commands: all.flatMap(({ commands }) => commands), failures: all.flatMap(({ failures }) => failures) }
+  return {
+    commands: all.flatMap(({ commands }) => commands),
+    failures: all.flatMap(({ failures }) => failures),
+    unread: legacy.unread,
+  }
 }
 
 const NOTHING: RemovalResult = { commands: [], failures: [] }
 
-async function removeLegacyChains(now: Clock, signal: AbortSignal): Promise<RemovalResult> {
-  if (legacyTables({ families: IP_FAMILIES }).length === 0) return NOTHING
+/** `tables` and `programs` are those of this node; a test replaces them. */
+export async function removeLegacyChains(
+  now: Clock,
+  signal: AbortSignal,
+  tables = legacyTables({ families: IP_FAMILIES }),
+  programs = legacyPrograms,
+): Promise<IptablesRemoval> {
+  if (tables.length === 0) return { ...NOTHING, unread: [] }
   return withLook(async (look) => {
-    const iptables = await unlessMissing('iptables-missing', () => look.iptables(signal))
-    const used = iptables?.choice.mode === 'legacy' ? iptables : await (iptables && look.otherIptables(signal))
-    return removeAll(removalOfChains(chainTables(look.families, used, IPVS_LAYOUT)), now, signal)
+    const used = await programs(look, signal)
+    if (used === undefined) return { ...NOTHING, unread: Array.from(new Set(tables)) }
+    const removal = removalOfChains(chainTables(look.families, used, IPVS_LAYOUT))
+    return { ...(await removeAll(removal, now, signal)), unread: [] }
   })
+}
+
+async function legacyPrograms(look: Look, signal: AbortSignal): Promise<HostIptables | undefined> {
+  const iptables = await unlessMissing('iptables-missing', () => look.iptables(signal))
+  return iptables?.choice.mode === 'legacy' ? iptables : await (iptables && look.otherIptables(signal))
 }
 
 async function removeSets(now: Clock, signal: AbortSignal): Promise<RemovalResult> {
