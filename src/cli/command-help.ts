@@ -217,7 +217,7 @@ export const COMMAND_HELP: Readonly<Record<CommandName, CommandHelp>> = {
           'virtual servers that its firewall names, the sets and the chains KUBE-* with the jumps into them, the tables named kube-ipvs, and the device kube-ipvs0 with its addresses',
         ],
         ['iptables mode', 'the chains KUBE-* of Services and endpoints, the shared ones, and the jumps into them'],
-        ['nftables mode', 'the tables named kube-proxy, where the program nft is installed'],
+        ['nftables mode', 'the tables named kube-proxy; the program nft is not needed'],
         [
           'not removed',
           'virtual servers by firewall mark, those that no firewall names, and those inside ipvs.excludeCIDRs of --config; chains of kubelet, with KUBE-FIREWALL where kubelet runs; settings of the kernel, counters of nfacct',
