@@ -58,6 +58,26 @@ export async function visitNftRules(
   )
 }
 
+/** The names of the chains of each table of a family, by the table. */
+export async function listNftChainNames(
+  netlink: NetlinkConnection,
+  family: IpFamily,
+  options: CallOptions = {},
+): Promise<ReadonlyMap<string, readonly string[]>> {
+  const listed = await netlink.dump(
+    requestOf((batch) => encodeListChains(batch, family)),
+    (message) => (netfilterFamily(message) === family ? decodeListedChain(message) : undefined),
+    options,
+  )
+  const names = new Map<string, string[]>()
+  for (const { table, name } of listed) {
+    const ofTable = names.get(table)
+    if (ofTable === undefined) names.set(table, [name])
+    else ofTable.push(name)
+  }
+  return names
+}
+
 /** The chains of a table; none when there is no such table. */
 export async function listNftChains(
   netlink: NetlinkConnection,

@@ -8,7 +8,7 @@ import type { TableId } from '../../iptables/types.ts'
 import type { NetlinkConnection } from '../../netlink/connection.ts'
 import { type ChainRemoval, removeNftChains } from '../../nftables/removal.ts'
 import type { NftRule } from '../../nftables/rule.ts'
-import { listNftChains, visitNftRules } from '../../nftables/rules.ts'
+import { listNftChainNames, visitNftRules } from '../../nftables/rules.ts'
 import { NFT_FAMILY } from '../../nftables/types.ts'
 import { asError } from '../../values/errors.ts'
 import type { IpFamily } from '../../values/protocol.ts'
@@ -35,13 +35,8 @@ export async function removeChainsOverNetlink(
     const commands: string[] = []
     const failures: { command: string; error: Error }[] = []
     for (const family of families) {
-      const places: Place[] = []
-      for (const table of layout.tables)
-        places.push({
-          family,
-          table,
-          chains: (await listNftChains(netlink, family, table, { signal })).map(({ name }) => name),
-        })
+      const names = await listNftChainNames(netlink, family, { signal })
+      const places = layout.tables.map((table): Place => ({ family, table, chains: names.get(table) ?? [] }))
       const there = new Set(places.flatMap(({ chains }) => chains))
       // kubelet may have written the shared ones.
       const keepsShared = layout.sharedUnless.length === 0 || layout.sharedUnless.some((name) => there.has(name))
