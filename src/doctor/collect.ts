@@ -6,6 +6,7 @@
  */
 import { hostname } from 'node:os'
 import type { KubeProxyConfiguration } from '../config/types.ts'
+import type { FirewallName } from '../modes/chosen-firewall.ts'
 import { type Look, withLook } from '../modes/look/look.ts'
 import { kernelFamilies } from '../node/families.ts'
 import { thisHost } from '../node/host.ts'
@@ -95,7 +96,7 @@ async function factsOf(look: Look, options: CollectOptions): Promise<NodeFacts> 
     // After it, because it may have loaded the module.
     ipvsSctp: readIpvsSctp(),
     ipvsTable: readIpvsTable(),
-    ...(await readRules(look, configuration, signal)),
+    ...(await readRules(look, configuration, signal, firewallOfDaemon(options.daemon))),
     ...(await readNft(signal)),
     paths: configuration.mode === 'ipvs' ? await attempt(() => readPaths(look, signal)) : { value: [] },
     // Questions before may have loaded modules that have settings.
@@ -138,6 +139,12 @@ async function readClusterOr(
     const server = await attempt(() => readSilentServer(look, url, error, signal))
     return { cluster: unseen(errorText(error)), apiServer: 'value' in server ? server.value : null }
   }
+}
+
+/** undefined: no daemon runs in ipvs mode, or it is older. */
+function firewallOfDaemon({ daemon }: CollectOptions['daemon']): FirewallName | undefined {
+  const name = 'value' in daemon ? daemon.value?.firewall?.name : undefined
+  return name === 'iptables' || name === 'nftables' ? name : undefined
 }
 
 /** Addresses that only this host has. */

@@ -10,6 +10,7 @@ import { restOfChain } from '../nftables/chain-rest.ts'
 import { isBesideIptables, listNftBaseChains } from '../nftables/chains.ts'
 import { listNftTables } from '../nftables/tables.ts'
 import { NFT_FAMILY } from '../nftables/types.ts'
+import type { FirewallName } from '../modes/chosen-firewall.ts'
 import { checkNode, likelyFirewall } from '../modes/ipvs/node-preparation.ts'
 import type { Look } from '../modes/look/look.ts'
 import { modesIn, type ProxyMode } from '../modes/modes-in-kernel.ts'
@@ -75,15 +76,20 @@ type Rules = Pick<
 
 type RulesLook = Pick<Look, 'families' | 'iptables' | 'otherIptables' | 'virtualIps'>
 
-/** The back ends of iptables, their rules and modes, and what the kernel lacks for ipvs mode. */
+/**
+ * The back ends of iptables, their rules and modes, and what the kernel lacks for ipvs mode.
+ * @param running the firewall of the daemon that runs in ipvs mode
+ */
 export async function readRules(
   look: RulesLook,
   configuration: KubeProxyConfiguration,
   signal: AbortSignal,
+  running?: FirewallName,
 ): Promise<Rules> {
-  const firewall = await attempt(() => likelyFirewall(configuration, signal))
+  const likely = await attempt(() => likelyFirewall(configuration, signal))
+  const firewall = running === undefined ? likely : { value: running }
   const others = await readOtherRules(look, configuration, firewall, signal)
-  return { likelyFirewall: firewall, legacyTables: readLegacyTables(look.families), ...others }
+  return { likelyFirewall: likely, legacyTables: readLegacyTables(look.families), ...others }
 }
 
 /** What no program of iptables is needed for. */

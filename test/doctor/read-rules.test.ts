@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { defaultConfiguration } from '../../src/config/load.ts'
 import { readRules } from '../../src/doctor/read-kernel.ts'
+import { checkNode } from '../../src/modes/ipvs/node-preparation.ts'
 import { summarizeRules } from '../../src/doctor/rules-summary.ts'
 import type { VirtualIpsSeen } from '../../src/modes/look/look.ts'
 import type { IptablesChoice } from '../../src/node/iptables-choice.ts'
@@ -59,6 +60,17 @@ test('readRules finds iptables mode by its rules where virtual IPs cannot be rea
   }
   const { modesInKernel } = await readRules(look, defaultConfiguration('ipvs'), AbortSignal.timeout(20_000))
   assert.deepEqual(modesInKernel, { value: ['iptables'] })
+})
+
+test('readRules asks the kernel for what the firewall of the daemon that runs needs', async () => {
+  const configuration = defaultConfiguration('ipvs')
+  const look = { families: ['IPv4'] as const, ...FAILURES['no back end'], virtualIps: refuse }
+  const signal = AbortSignal.timeout(60_000)
+  for (const firewall of ['iptables', 'nftables'] as const) {
+    const { findings } = await checkNode({ configuration, firewall, signal })
+    const { lacks } = await readRules(look, configuration, signal, firewall)
+    assert.deepEqual(lacks, { value: findings }, firewall)
+  }
 })
 
 test('summarizeRules says whether forwarded packets are accepted by the state of their connection alone', () => {
