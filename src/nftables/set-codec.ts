@@ -221,12 +221,10 @@ export class NetworksDecoder {
           if (element.type === NFTA_SET_ELEM_FLAGS) flags = element.u32be()
           else if (element.type === NFTA_SET_ELEM_KEY) {
             const data = element.nested()
+            // Sets of other programs' rules are read too: of ports, or of protocols.
             while (data.next())
-              if (data.type === NFTA_DATA_VALUE) {
-                data.expect(ADDRESS_LENGTH[this.#family])
-                if (data.length === ADDRESS_LENGTH[this.#family])
-                  key = numberOfBytes(data.bytes, data.offset, data.length)
-              }
+              if (data.type === NFTA_DATA_VALUE && data.length === ADDRESS_LENGTH[this.#family])
+                key = numberOfBytes(data.bytes, data.offset, data.length)
           }
         if (key === undefined) this.#isForeign = true
         else this.#borders.push({ at: key, isEnd: (flags & NFT_SET_ELEM_INTERVAL_END) !== 0 })

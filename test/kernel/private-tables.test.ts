@@ -145,6 +145,14 @@ describe('a private table', needs('nft'), () => {
       add chain ip kube-ipvs filter-input { policy drop; }
 END
       nft 'add table ip kube-ipvs { flags dormant; }'`)
+    // Sets without a name that are no networks.
+    for (const match of [
+      'tcp dport { 22, 80 } accept',
+      'tcp dport vmap { 22 : accept }',
+      'meta l4proto { tcp, udp } accept',
+      'ip saddr . tcp dport { 10.0.0.1 . 22 } accept',
+    ])
+      sh(`nft 'add rule ip kube-ipvs theirs ${match}'`)
     const before = await kernel.tables.list('all', signal)
     const ops = plan(wanted, before)
     assert.deepEqual(ops.map(({ kind, item }) => `${kind} ${nftKey(item)}`).sort(), [

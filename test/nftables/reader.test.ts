@@ -6,15 +6,18 @@ import { visitMessages } from '../../src/netlink/message.ts'
 import { NetlinkConnection } from '../../src/netlink/connection.ts'
 import { encodeNewChain, encodeRule } from '../../src/nftables/chain-codec.ts'
 import { encodeElements } from '../../src/nftables/element-codec.ts'
+import { ExpressionEncoder, NETWORK_HEADER } from '../../src/nftables/expression-codec.ts'
 import { PrivateTableReader } from '../../src/nftables/reader.ts'
 import { PrivateTables } from '../../src/nftables/private-table.ts'
 import { encodeNewSet } from '../../src/nftables/set-codec.ts'
+import { encodeNewTable } from '../../src/nftables/table-codec.ts'
 import type { NftChain, NftElement, NftSet } from '../../src/nftables/types.ts'
+import { beginNft } from '../../src/nftables/wire.ts'
 import { doneMessage, errorMessage, FakeTransport, message, type Reply, requests } from '../netlink/wire.ts'
 import { overrun } from '../netlink/one-byte-messages.ts'
 
 const [ENOENT, EINVAL, EINTR] = [2, 22, 4]
-const [NEWCHAIN, NEWRULE, NEWSET, NEWSETELEM] = [0x0a03, 0x0a06, 0x0a09, 0x0a0c]
+const [NEWTABLE, NEWCHAIN, NEWRULE, NEWSET, NEWSETELEM] = [0x0a00, 0x0a03, 0x0a06, 0x0a09, 0x0a0c]
 const [GETTABLE, GETCHAIN, GETRULE, GETSET, GETSETELEM] = [0x0a01, 0x0a04, 0x0a07, 0x0a0a, 0x0a0d]
 const [NLM_F_MULTI, NLM_F_DUMP_INTR] = [2, 0x10]
 const { signal } = new AbortController()
@@ -53,6 +56,28 @@ function setRow(sequence: number, count: number | undefined): Uint8Array {
 /** A message of a rule that looks addresses up in the set __set%d, or of the elements of that set. */
 const ruleRow = (sequence: number, type: number): Uint8Array =>
   row(sequence, type, (batch) => encodeRule(batch, 'IPv4', 'c', { statements: [NETWORKS] }, 1))
+
+/** NFT_MSG_NEWRULE that looks the first register up in a set after it loaded the source address. */
+function encodeLookup(batch: MessageBatch, set: string): void {
+  beginNft(batch, 'NEWRULE', 0, 'IPv4', 'kube-ipvs')
+  batch.string(2, 'c')
+  const list = batch.nest(4)
+  const encoder = new ExpressionEncoder(batch)
+  encoder.loadPayload(NETWORK_HEADER, 12, 4)
+  encoder.lookup(set)
+  batch.endNest(list)
+  batch.end()
+}
+
+/** NFT_MSG_NEWSETELEM of an element whose key has so many bytes. */
+function encodeKeyOf(batch: MessageBatch, set: string, length: number): void {
+  beginNft(batch, 'NEWSETELEM', 0, 'IPv4', 'kube-ipvs')
+  batch.string(2, set)
+  const nests = [3, 1, 1].map((type) => batch.nest(type))
+  batch.binary(1, new Uint8Array(length).fill(22))
+  for (const nest of nests.toReversed()) batch.endNest(nest)
+  batch.end()
+}
 
 /** A reader whose kernel answers by the type of the request, and how often it was asked for each. */
 function reader(answer: (type: number, sequence: number, times: number) => readonly Reply[]) {
@@ -174,6 +199,30 @@ describe('chains', () => {
     const [chain] = await one.chains('IPv4')
     assert.deepEqual(chain?.rules, [{ statements: [NETWORKS] }])
     assert.equal(asked.get(GETRULE), 3)
+  })
+
+  it('have foreign rules where another program looks something else up in a set without a name', async () => {
+    // A protocol, a port, no type that there is, a port and a protocol, an address of IPv6.
+    for (const length of [1, 2, 3, 8, 16]) {
+      const { netlink } = reader((type, sequence) => {
+        const rows = new Map([
+          [GETTABLE, () => row(sequence, NEWTABLE, (batch) => encodeNewTable(batch, 'IPv4', false))],
+          [GETCHAIN, () => row(sequence, NEWCHAIN, (batch) => encodeNewChain(batch, CHAIN))],
+          [GETRULE, () => row(sequence, NEWRULE, (batch) => encodeLookup(batch, '__set0'))],
+          [GETSETELEM, () => row(sequence, NEWSETELEM, (batch) => encodeKeyOf(batch, '__set0', length))],
+        ])
+        const one = rows.get(type)?.()
+        return [...(one === undefined ? [] : [one]), doneMessage(0, sequence)]
+      })
+      const found = await new PrivateTables(netlink, { families: ['IPv4'] }).list('all', signal)
+      const chain = found.get('ip chain c')
+      assert.ok(chain?.kind === 'chain')
+      assert.deepEqual(
+        chain.rules.map(({ statements }) => statements.map(({ kind }) => kind)),
+        [['foreign', 'foreign']],
+        `${length} bytes`,
+      )
+    }
   })
 
   it('cannot be read when they change without end', async () => {
