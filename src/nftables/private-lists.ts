@@ -67,7 +67,7 @@ export class PrivateLists {
         kind: 'table',
         family,
         isOwned,
-        ...(table.owner !== undefined && !isOwned ? { isTaken: true } : {}),
+        ...(table.owner !== undefined && !isOwned ? { takenBy: table.owner } : {}),
         ...(table.isDormant ? { isForeign: true } : {}),
       },
     ]

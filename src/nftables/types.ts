@@ -66,8 +66,8 @@ export interface PrivateTable {
   readonly family: IpFamily
   /** Whether it belongs to the socket that reads or writes it; false for one that belongs to another socket. */
   readonly isOwned: boolean
-  /** Read from a kernel only: it belongs to another socket, and cannot be changed until that one is closed. */
-  readonly isTaken?: true
+  /** Read from a kernel only: the port id of the socket that it belongs to, where that is another one; until that is closed nobody else can change it. */
+  readonly takenBy?: number
   /** Read from a kernel only: it sees no packets (`dormant`). */
   readonly isForeign?: true
 }

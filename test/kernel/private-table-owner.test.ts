@@ -61,7 +61,11 @@ describe('a private table that belongs to a socket', needs('nft', 'kernel>=6.9')
   it('is taken over by another socket when its own is closed, with all its content', async () => {
     await kernel.apply(...all('add', privateTables('IPv4', true)))
     const heir = another()
-    assert.deepEqual((await heir.list(['ip'], signal)).get('ip'), { ...owned, isOwned: false, isTaken: true })
+    assert.deepEqual((await heir.list(['ip'], signal)).get('ip'), {
+      ...owned,
+      isOwned: false,
+      takenBy: kernel.netlink.portId,
+    })
     assert.equal(codeOf((await heir.apply([{ kind: 'replace', item: owned }], signal))[0]), 'nftables-owned')
     kernel.netlink.close()
     assert.deepEqual((await heir.list(['ip'], signal)).get('ip'), { ...owned, isOwned: false })

@@ -25,7 +25,7 @@ export class FailedServices {
   }
 
   /** A pass has tried everything that was due. @param taken families whose table another process writes */
-  report(taken: ReadonlySet<IpFamily>): void {
+  report(taken: ReadonlyMap<IpFamily, unknown>): void {
     const found = this.#failed(taken)
     for (const [service, error] of found)
       this.#problems.report('nftables', service, [
@@ -41,7 +41,7 @@ export class FailedServices {
     this.#reported = new Set(found.keys())
   }
 
-  #failed(taken: ReadonlySet<IpFamily>): ReadonlyMap<string, Error> {
+  #failed(taken: ReadonlyMap<IpFamily, unknown>): ReadonlyMap<string, Error> {
     const found = new Map<string, Error>()
     if (this.#sync.failures.wantedCount === 0) return found
     let looks = 0

@@ -107,6 +107,7 @@ export class NftablesFirewall implements Firewall {
       onDoubt: () => listener.postponedReady(),
     })
     this.#hand = new HandOver({
+      ...options,
       table: kernel.table,
       onFree: () => {
         // What was refused meanwhile need not wait.

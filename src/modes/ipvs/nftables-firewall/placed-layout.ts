@@ -40,9 +40,9 @@ export class PlacedLayout {
   readonly #places = new Map<IpFamily, Place>()
   /** Families whose chains were compared with those of an earlier process. */
   readonly #known = new Set<IpFamily>()
-  readonly #taken = new Set<IpFamily>()
-  /** Families whose table belonged to another process when it was last read. */
-  readonly #seenTaken = new Set<IpFamily>()
+  readonly #taken = new Map<IpFamily, number>()
+  /** Port ids of other processes to which tables belonged when they were last read. */
+  readonly #seenTaken = new Map<IpFamily, number>()
 
   constructor(options: PlacedLayoutOptions) {
     const { sync, settings, families } = options
@@ -72,8 +72,8 @@ export class PlacedLayout {
 
   /** A table was read; undefined: there is none. The mirror does not tell to whom it belongs: the wanted item takes the place of an equal one. */
   seen(family: IpFamily, table: PrivateTable | undefined): void {
-    if (table?.isTaken === true) this.#seenTaken.add(family)
-    else this.#seenTaken.delete(family)
+    if (table?.takenBy === undefined) this.#seenTaken.delete(family)
+    else this.#seenTaken.set(family, table.takenBy)
   }
 
   /** The tables were read. Called before anything is written. */
@@ -81,8 +81,9 @@ export class PlacedLayout {
     if (!this.#sync.isKnown) return
     for (const family of this.#options.families) {
       const table = this.#tableOf(family)
-      if (!this.#seenTaken.has(family)) this.#taken.delete(family)
-      else if (!this.#taken.has(family)) this.#leaveAlone(family)
+      const portId = this.#seenTaken.get(family)
+      if (portId === undefined) this.#taken.delete(family)
+      else this.#leaveAlone(family, portId)
       if (table === undefined) this.#wanted.setPhase(family, { refuses: false })
       else if (!this.#known.has(family)) this.#accept(family)
       this.#known.add(family)
@@ -92,8 +93,10 @@ export class PlacedLayout {
   }
 
   /** Another process of ours, perhaps of another release, has the table: everything in it is right until it can be had. */
-  #leaveAlone(family: IpFamily): void {
-    this.#taken.add(family)
+  #leaveAlone(family: IpFamily, portId: number): void {
+    const isNew = !this.#taken.has(family)
+    this.#taken.set(family, portId)
+    if (!isNew) return
     for (const key of this.#wanted.keys(family)) this.#sync.want(key, this.#sync.live(key))
     this.#wanted.forget(family)
   }
@@ -104,8 +107,8 @@ export class PlacedLayout {
     this.#render()
   }
 
-  /** Families whose table belongs to another process. */
-  get taken(): ReadonlySet<IpFamily> {
+  /** Families whose table belongs to another process, and the port id of its socket. */
+  get taken(): ReadonlyMap<IpFamily, number> {
     return this.#taken
   }
 
@@ -122,7 +125,7 @@ export class PlacedLayout {
 
   /** Whether an item that nothing wants may be removed now. */
   mayRemove(key: string): boolean {
-    for (const family of this.#taken) {
+    for (const family of this.#taken.keys()) {
       const table = tableKey(family)
       if (key === table || key.startsWith(`${table} `)) return false
     }
@@ -144,8 +147,9 @@ export class PlacedLayout {
     return !this.#taken.has(family) && this.#places.get(family)?.isWhole === true
   }
 
-  /** Whether something that all Services need could not be written. */
+  /** Whether something that all Services need could not be written, or belongs to another process. */
   isFailing(family: IpFamily): boolean {
+    if (this.#taken.has(family)) return true
     for (const [key] of this.#sync.failing()) if (this.#familyOf.get(key) === family) return true
     return false
   }

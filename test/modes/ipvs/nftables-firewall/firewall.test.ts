@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
 import { TABLE_WAIT_MS } from '../../../../src/modes/ipvs/nftables-firewall/admission.ts'
+import { LONG_WAIT_MS } from '../../../../src/modes/ipvs/nftables-firewall/hand-over.ts'
 import { NftablesFirewall, type TableListener } from '../../../../src/modes/ipvs/nftables-firewall/firewall.ts'
 import { type NftItem, nftKey } from '../../../../src/nftables/types.ts'
 import type { AddressFrontend } from '../../../../src/service/frontends.ts'
@@ -40,7 +41,10 @@ class Process {
   resumed = 0
   readonly writers: number[] = []
   readonly problems: string[] = []
+  /** Codes and messages of problems. */
+  readonly reasons: string[] = []
   readonly warnings: string[] = []
+  readonly messages: string[] = []
   listener: TableListener | undefined
 
   constructor(memory = new MemoryNft(), { mayOwn = false, families = ['IPv4', 'IPv6'] as readonly IpFamily[] } = {}) {
@@ -66,10 +70,16 @@ class Process {
       },
       nodeName: 'node0',
       problems: {
-        report: (_, subject, found) =>
-          void this.problems.push(...(found.length === 0 ? [`${subject} resolved`] : found.map((one) => one.subject))),
+        report: (_, subject, found) => {
+          this.problems.push(...(found.length === 0 ? [`${subject} resolved`] : found.map((one) => one.subject)))
+          this.reasons.push(...found.map(({ code, message }) => `${code} ${message}`))
+        },
       },
-      log: { ...silentLog, warn: (message) => void this.warnings.push(message) },
+      log: {
+        ...silentLog,
+        info: (message) => void this.messages.push(message),
+        warn: (message) => void this.warnings.push(message),
+      },
       now: () => this.nowMs,
       listener: { partPassed: () => undefined, postponedReady: () => void this.resumed++ },
     })
@@ -107,6 +117,12 @@ class Process {
 
   item(key: string): NftItem | undefined {
     return this.memory.kernel.get(key)
+  }
+
+  /** What health names as wrong. */
+  wrong(): readonly string[] {
+    const states = this.firewall.sources.tables.flatMap((table) => table.health())
+    return states.flatMap(({ what, wrong }) => (wrong ? [what] : []))
   }
 
   rulesOf(chain: string): number {
@@ -373,5 +389,33 @@ describe('NftablesFirewall and other programs', () => {
     assert.deepEqual(memory.kernel.get('ip6'), { kind: 'table', family: 'IPv6', isOwned: true })
     assert.ok(next.item('ip element cluster-ips 10.96.0.2 . tcp . 80') !== undefined)
     assert.equal(next.firewall.mayAdd(other.key, 'IPv4'), true)
+  })
+
+  it('is unhealthy while they belong to another process, and reports who it is when that lasts', async () => {
+    const memory = new MemoryNft()
+    await new Process(memory, { mayOwn: true }).want(web).settle()
+    memory.isTaken = true
+    const next = new Process(memory, { mayOwn: true }).want(web)
+    await next.pass()
+    assert.deepEqual(next.wrong(), ['table IPv4', 'table IPv6'])
+    assert.deepEqual(next.messages.splice(0), [
+      'Another process owns the rules; waiting until it ends',
+      'Another process owns the rules; waiting until it ends',
+    ])
+    next.nowMs = LONG_WAIT_MS - 1
+    await next.pass()
+    assert.deepEqual(next.problems, [])
+    // No pass is due, so the look at the table reports it.
+    next.nowMs = LONG_WAIT_MS
+    await eventually(() => assert.deepEqual(next.problems, ['table ip', 'table ip6']))
+    assert.match(next.reasons[0] ?? '', /^nftables-owned .*port id 77/)
+    await next.pass()
+    assert.equal(next.problems.length, 2)
+    memory.isTaken = false
+    await eventually(() => assert.ok(next.resumed > 0))
+    await next.settle()
+    assert.deepEqual(next.wrong(), [])
+    assert.deepEqual(next.problems.slice(2), ['table ip resolved', 'table ip6 resolved'])
+    assert.deepEqual(next.messages, ['The rules can be written again', 'The rules can be written again'])
   })
 })

@@ -71,7 +71,7 @@ export class MemoryNft extends MemoryTable<NftItem, NftOperation> {
     return new Map(
       Array.from(found, ([key, item]) => [
         key,
-        item.kind === 'table' ? { ...item, isOwned: false, isTaken: true } : item,
+        item.kind === 'table' ? { ...item, isOwned: false, takenBy: 77 } : item,
       ]),
     )
   }
