@@ -17,8 +17,10 @@ export interface PlacedLayoutOptions {
   readonly mayOwn: boolean
 }
 
-/** Chains that do more in a later phase: no virtual server has to wait for that. */
+/** Chains that do more in a later phase: no virtual server has to wait for that, but for what they do in each. */
 const PHASED: ReadonlySet<string> = new Set([CHAINS.keep, CHAINS.input])
+const FIRST_PHASE: LayoutPhase = { takesAll: false, refuses: false }
+const LAST_PHASE: LayoutPhase = { takesAll: true, refuses: true }
 
 /** How much of the layout of a family the kernel has. */
 interface Place {
@@ -66,7 +68,7 @@ export class PlacedLayout {
 
   /** Everything as it is after a start, and whoever owns the tables. */
   renderForPlan(): void {
-    for (const family of this.#options.families) this.#wanted.setPhase(family, { takesAll: true, refuses: true })
+    for (const family of this.#options.families) this.#wanted.setPhase(family, LAST_PHASE)
     this.#render()
   }
 
@@ -178,13 +180,19 @@ export class PlacedLayout {
 
   /** A process before this one has written chains that do more already. */
   #accept(family: IpFamily): void {
-    const phase: LayoutPhase = { takesAll: true, refuses: true }
-    const has = (name: string): boolean => {
-      const wanted = this.#wanted.inPhase(family, phase, name)
-      const live = wanted && this.#sync.live(nftKey(wanted))
-      return wanted !== undefined && live !== undefined && this.#sync.kind.equal(wanted, live)
-    }
+    const has = (name: string): boolean => this.#isAs(family, LAST_PHASE, name)
     this.#wanted.setPhase(family, { takesAll: has(CHAINS.keep), refuses: has(CHAINS.input) })
+  }
+
+  /** Whether the kernel has a chain as it is in a phase. */
+  #isAs(family: IpFamily, phase: LayoutPhase, chain: string): boolean {
+    const wanted = this.#wanted.inPhase(family, phase, chain)
+    const live = wanted && this.#sync.live(nftKey(wanted))
+    return wanted !== undefined && live !== undefined && this.#sync.kind.equal(wanted, live)
+  }
+
+  #isInSomePhase(family: IpFamily, chain: string): boolean {
+    return PHASED.has(chain) && [FIRST_PHASE, LAST_PHASE].some((phase) => this.#isAs(family, phase, chain))
   }
 
   #look(family: IpFamily): Place {
@@ -192,7 +200,8 @@ export class PlacedLayout {
     for (const key of this.#wanted.keys(family)) {
       const wanted = this.#sync.desired(key)
       const live = this.#sync.live(key)
-      if (live !== undefined && (wanted === live || (wanted?.kind === 'chain' && PHASED.has(wanted.name)))) continue
+      if (live !== undefined && wanted === live) continue
+      if (wanted?.kind === 'chain' && this.#isInSomePhase(family, wanted.name)) continue
       isWhole = false
       if (wanted?.kind !== 'chain') hasSets = false
       if (wanted?.kind === 'table') hasTable = false

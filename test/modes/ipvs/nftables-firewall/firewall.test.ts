@@ -208,6 +208,31 @@ describe('NftablesFirewall and new virtual servers', () => {
       assert.equal(node.firewall.mayAdd(guarded.key, 'IPv4'), true)
       assert.equal(node.problems.at(-1), 'demo/web resolved')
     })
+
+  it('adds none with source ranges while another program empties the chain that applies them', async () => {
+    const node = new Process().want(web)
+    await node.settle()
+    for (let round = 0; ; round++) {
+      const chain = node.item('ip chain filter-input')
+      assert.ok(chain?.kind === 'chain' && round < 9)
+      node.memory.kernel.set('ip chain filter-input', { ...chain, rules: [] })
+      const resumed = node.resumed
+      node.listener?.onChanged('IPv4', false, 77)
+      await eventually(() => assert.ok(node.resumed > resumed))
+      await node.want(guarded).pass()
+      // The first repairs are made at once, the next one waits.
+      if (node.rulesOf('filter-input') === 0) break
+      assert.equal(node.firewall.mayAdd(guarded.key, 'IPv4'), true)
+      node.unwant(guarded)
+      node.nowMs += 1000
+    }
+    assert.equal(node.firewall.mayAdd(guarded.key, 'IPv4'), false)
+    const calls = node.mayAddCalls
+    node.nowMs += 60_000
+    await node.pass()
+    assert.ok(node.mayAddCalls > calls)
+    assert.equal(node.firewall.mayAdd(guarded.key, 'IPv4'), true)
+  })
 })
 
 describe('what another proxy left, and the nftables firewall', () => {
