@@ -8,6 +8,7 @@ import { COMMAND_ARGUMENTS, COMMANDS, type CommandName, SHELLS, type Shell } fro
 import type { Flag } from '../start/flag.ts'
 import { FLAGS } from '../start/flags.ts'
 import { printText } from '../start/output.ts'
+import { shellQuoted } from '../values/quote.ts'
 
 /** @param words the shell, which the command line has checked */
 export function printCompletion(words: readonly string[]): number {
@@ -114,11 +115,6 @@ function bashScript(): readonly string[] {
   ]
 }
 
-/** A text inside single quotes of a shell. */
-function quoted(text: string): string {
-  return `'${text.replaceAll("'", "'\\''")}'`
-}
-
 function zshScript(): readonly string[] {
   const zshValue = (flag: Flag): string => {
     const value = valueOf(flag)
@@ -137,11 +133,11 @@ function zshScript(): readonly string[] {
   }
   const specification = (flag: Flag, command: CommandName): string => {
     const summary = summaryOf(flag, command).replaceAll(/[[\]\\:]/g, '\\$&')
-    const body = quoted(`[${summary}]${zshValue(flag)}`)
+    const body = shellQuoted(`[${summary}]${zshValue(flag)}`)
     const names = spellings(flag).map((name) =>
       valueOf(flag).kind !== 'none' && name.startsWith('--') ? `${name}=` : name,
     )
-    const exclusive = names.length === 1 ? '' : quoted(`(${spellings(flag).join(' ')})`)
+    const exclusive = names.length === 1 ? '' : shellQuoted(`(${spellings(flag).join(' ')})`)
     return `${exclusive}${names.length === 1 ? names.join('') : `{${names.join(',')}}`}${body}`
   }
   const functions = COMMANDS.flatMap((command) => [
@@ -156,7 +152,7 @@ function zshScript(): readonly string[] {
     '# zsh completion of kube-ipvs, written by "kube-ipvs completion zsh".',
     '_kube_ipvs_commands() {',
     '  local -a commands=(',
-    ...SUBCOMMANDS.map((name) => `    ${quoted(`${name}:${COMMAND_HELP[name].summary.replaceAll(':', '\\:')}`)}`),
+    ...SUBCOMMANDS.map((name) => `    ${shellQuoted(`${name}:${COMMAND_HELP[name].summary.replaceAll(':', '\\:')}`)}`),
     "    'help:show help'",
     '  )',
     '  _describe command commands',
@@ -184,7 +180,7 @@ function fishScript(): readonly string[] {
       case 'none':
         return ''
       case 'words':
-        return ` -x -a ${quoted(value.words.join(' '))}`
+        return ` -x -a ${shellQuoted(value.words.join(' '))}`
       case 'file':
         return ' -r -F'
       case 'folder':
@@ -197,17 +193,19 @@ function fishScript(): readonly string[] {
     '# fish completion of kube-ipvs, written by "kube-ipvs completion fish".',
     'complete -c kube-ipvs -f',
     ...SUBCOMMANDS.map(
-      (name) => `complete -c kube-ipvs -n ${quoted(noCommand)} -a ${name} -d ${quoted(COMMAND_HELP[name].summary)}`,
+      (name) =>
+        `complete -c kube-ipvs -n ${shellQuoted(noCommand)} -a ${name} -d ${shellQuoted(COMMAND_HELP[name].summary)}`,
     ),
-    `complete -c kube-ipvs -n ${quoted(noCommand)} -a help -d 'show help'`,
+    `complete -c kube-ipvs -n ${shellQuoted(noCommand)} -a help -d 'show help'`,
     ...SUBCOMMANDS.filter((name) => wordsOf(name).length > 0).map(
-      (name) => `complete -c kube-ipvs -n '__fish_seen_subcommand_from ${name}' -a ${quoted(wordsOf(name).join(' '))}`,
+      (name) =>
+        `complete -c kube-ipvs -n '__fish_seen_subcommand_from ${name}' -a ${shellQuoted(wordsOf(name).join(' '))}`,
     ),
     ...COMMANDS.flatMap((command) => {
       const condition = command === 'run' ? noCommand : `__fish_seen_subcommand_from ${command}`
       return offeredFlags(command).map((flag) => {
         const short = flag.short === undefined ? '' : ` -s ${flag.short}`
-        return `complete -c kube-ipvs -n ${quoted(condition)} -l ${flag.name}${short}${fishValue(flag)} -d ${quoted(summaryOf(flag, command))}`
+        return `complete -c kube-ipvs -n ${shellQuoted(condition)} -l ${flag.name}${short}${fishValue(flag)} -d ${shellQuoted(summaryOf(flag, command))}`
       })
     }),
   ]

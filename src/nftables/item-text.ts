@@ -1,7 +1,8 @@
 /** Items of the private table as nft prints and takes them, operations as commands, and the whole table. */
 import type { IpFamily } from '../values/protocol.ts'
+import { shellQuoted } from '../values/quote.ts'
 import { typeText } from './fields.ts'
-import { actionText, ruleText } from './statement-text.ts'
+import { actionText, nameText, ruleText } from './statement-text.ts'
 import {
   NFT_FAMILY,
   type NftChain,
@@ -14,17 +15,20 @@ import {
   type PrivateTable,
 } from './types.ts'
 
-/** `nft add element ip kube-ipvs vips '{ 10.96.0.1 }'`: what an operator can type. */
+/**
+ * `nft add element ip kube-ipvs vips '{ 10.96.0.1 }'`: what an operator can type. nft refuses a name
+ * with other characters than its own, for which there is a question mark.
+ */
 export function operationText(op: NftOperation): string {
   const commands = commandsOf(op)
   const [only, ...more] = commands
-  return only !== undefined && more.length === 0 ? `nft ${quoted(only)}` : `nft '${commands.join('; ')}'`
+  return only !== undefined && more.length === 0 ? `nft ${quoted(only)}` : `nft ${shellQuoted(commands.join('; '))}`
 }
 
-/** The shell needs quotes where braces begin. */
+/** The shell needs quotes where braces begin, or a question mark, which it would look for among files. */
 function quoted(command: string): string {
-  const brace = command.indexOf('{')
-  return brace < 0 ? command : `${command.slice(0, brace)}'${command.slice(brace)}'`
+  const special = command.search(/[{?]/)
+  return special < 0 ? command : `${command.slice(0, special)}${shellQuoted(command.slice(special))}`
 }
 
 function commandsOf({ kind, item, hadHook }: NftOperation): readonly string[] {
@@ -50,7 +54,7 @@ function flagsText({ isOwned }: PrivateTable): string {
 }
 
 function setCommands(kind: NftOperation['kind'], set: NftSet): readonly string[] {
-  const what = `${set.isMap ? 'map' : 'set'} ${tableName(set)} ${set.name}`
+  const what = `${set.isMap ? 'map' : 'set'} ${tableName(set)} ${nameText(set.name)}`
   const remove = `delete ${what}`
   const add = `add ${what} { type ${setTypeText(set)}; }`
   if (kind === 'add') return [add]
@@ -63,8 +67,9 @@ function setTypeText({ fields, family, isMap }: NftSet): string {
 }
 
 function chainCommands(kind: NftOperation['kind'], chain: NftChain, hadHook: boolean): readonly string[] {
-  const what = `chain ${tableName(chain)} ${chain.name}`
-  const rules = chain.rules.map((rule) => `add rule ${tableName(chain)} ${chain.name} ${ruleText(rule, chain.family)}`)
+  const place = `${tableName(chain)} ${nameText(chain.name)}`
+  const what = `chain ${place}`
+  const rules = chain.rules.map((rule) => `add rule ${place} ${ruleText(rule, chain.family)}`)
   const hook = chain.hook === undefined ? '' : ` { ${hookText(chain.hook)} }`
   const remove = [`flush ${what}`, `delete ${what}`]
   if (kind === 'delete') return remove
@@ -73,9 +78,9 @@ function chainCommands(kind: NftOperation['kind'], chain: NftChain, hadHook: boo
 }
 
 function elementCommands(kind: NftOperation['kind'], element: NftElement): readonly string[] {
-  const { set, value } = element
-  const remove = `delete element ${tableName(element)} ${set} { ${value} }`
-  const add = `add element ${tableName(element)} ${set} { ${elementText(element)} }`
+  const place = `${tableName(element)} ${nameText(element.set)}`
+  const remove = `delete element ${place} { ${element.value} }`
+  const add = `add element ${place} { ${elementText(element)} }`
   if (kind === 'add') return [add]
   return kind === 'delete' ? [remove] : [remove, add]
 }
@@ -137,11 +142,11 @@ export function tableText(items: Iterable<NftItem>, family: IpFamily): string {
 
 function setText(set: NftSet, elements: readonly string[]): string {
   const list = elements.length === 0 ? '' : `\t\telements = { ${elements.join(',\n\t\t\t     ')} }\n`
-  return `\t${set.isMap ? 'map' : 'set'} ${set.name} {\n\t\ttype ${setTypeText(set)}\n${list}\t}\n`
+  return `\t${set.isMap ? 'map' : 'set'} ${nameText(set.name)} {\n\t\ttype ${setTypeText(set)}\n${list}\t}\n`
 }
 
 function chainText({ name, hook, rules, family }: NftChain): string {
   const lines = rules.map((rule) => ruleText(rule, family))
   if (hook !== undefined) lines.unshift(hookText(hook))
-  return `\tchain ${name} {\n${lines.map((line) => `\t\t${line}\n`).join('')}\t}\n`
+  return `\tchain ${nameText(name)} {\n${lines.map((line) => `\t\t${line}\n`).join('')}\t}\n`
 }

@@ -89,15 +89,19 @@ function wanted(keys: readonly string[], family: IpFamily): Wanted {
   const chains = new Set<string>()
   const elements = new Map<string, Set<string>>()
   for (const key of keys) {
-    const [ip, kind, name = '', ...value] = key.split(' ')
+    const [ip = '', kind] = key.split(' ', 2)
     if (ip !== NFT_FAMILY[family]) continue
+    // The name of a set or chain of another program may have blanks.
+    const name = key.slice(`${ip} ${kind} `.length)
     if (kind === undefined) isTable = true
     else if (kind === 'set') sets.add(name)
     else if (kind === 'chain') chains.add(name)
     else {
-      const values = elements.get(name) ?? new Set()
-      values.add(value.join(' '))
-      elements.set(name, values)
+      const blank = name.indexOf(' ')
+      const set = name.slice(0, blank)
+      const values = elements.get(set) ?? new Set()
+      values.add(name.slice(blank + 1))
+      elements.set(set, values)
     }
   }
   return { isTable, sets, chains, elements }

@@ -185,7 +185,9 @@ export function decodeSet(message: ReceivedMessage): ListedSet | undefined {
   if ((flags & ANONYMOUS) !== 0 || isAnonymous(name)) return { kind: 'networks', name }
   const fields = fieldsOfType(type, length, family)
   const isMap = flags === MAP
-  const isOurs = fields !== undefined && size === 0 && (isMap ? dataType === VERDICT_TYPE : flags === 0)
+  // A key could not tell where a name with blanks ends.
+  const isOurs =
+    fields !== undefined && size === 0 && !name.includes(' ') && (isMap ? dataType === VERDICT_TYPE : flags === 0)
   const set = { kind: 'set', family, name, fields: fields ?? [], isMap } as const
   return isOurs ? set : { ...set, isForeign: true }
 }

@@ -15,6 +15,11 @@ function printable(text: string): string {
   return text.replaceAll(/["\p{Cc}]/gu, '?')
 }
 
+/** The name of a set or chain. The kernel takes any characters, nft only these; others would begin a command. */
+export function nameText(name: string): string {
+  return name.replaceAll(/[^\w./-]/g, '?')
+}
+
 /** `ip saddr 10.0.0.0/8` */
 export function statementText(given: NftStatement, family: IpFamily): string {
   const statement = canonicalStatement(given, family)
@@ -33,9 +38,9 @@ export function statementText(given: NftStatement, family: IpFamily): string {
     case 'mark':
       return `meta mark ${markText(statement)}`
     case 'lookup':
-      return `${fieldsText(statement.fields, family)} ${not(statement)}@${statement.set}`
+      return `${fieldsText(statement.fields, family)} ${not(statement)}@${nameText(statement.set)}`
     case 'verdict-map':
-      return `${fieldsText(statement.fields, family)} vmap @${statement.map}`
+      return `${fieldsText(statement.fields, family)} vmap @${nameText(statement.map)}`
     case 'set-mark':
       return `meta mark set meta mark ${statement.to === 'set' ? '|' : '^'} ${hex(statement.mask)}`
     case 'keep-destination':
@@ -53,7 +58,7 @@ export function statementText(given: NftStatement, family: IpFamily): string {
 
 /** `goto do-mark` */
 export function actionText(action: NftAction): string {
-  return 'chain' in action ? `${action.kind} ${action.chain}` : action.kind
+  return 'chain' in action ? `${action.kind} ${nameText(action.chain)}` : action.kind
 }
 
 function not({ isNot }: { readonly isNot?: true }): string {

@@ -31,6 +31,11 @@ export function quote(text: string): string {
   return `"${text.replace(UNPRINTABLE_OR_SYNTAX, escapeLetter)}"`
 }
 
+/** `'a b'`: a text as one word of a shell, whatever is in it. */
+export function shellQuoted(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`
+}
+
 /** The text without quotes around it; only unprintable characters are escaped. */
 export function printable(text: string): string {
   if (PLAIN.test(text)) return text

@@ -63,6 +63,28 @@ describe('the text of an operation', () => {
     ],
     ['delete', INPUT, "nft 'flush chain ip kube-ipvs filter-input; delete chain ip kube-ipvs filter-input'"],
     ['add', { kind: 'chain', family: 'IPv4', name: 'c', rules: [] }, 'nft add chain ip kube-ipvs c'],
+    // The kernel takes names with any characters: neither the shell nor nft may take them for a command.
+    ['delete', { ...PORTS, name: 'x; touch /tmp/p' }, "nft delete set ip kube-ipvs x'??touch?/tmp/p'"],
+    [
+      'delete',
+      { kind: 'chain', family: 'IPv4', name: "x'; flush ruleset; '\u001b[2J", rules: [] },
+      "nft 'flush chain ip kube-ipvs x???flush?ruleset?????2J; delete chain ip kube-ipvs x???flush?ruleset?????2J'",
+    ],
+    [
+      'delete',
+      { kind: 'element', family: 'IPv4', set: '$(reboot)', value: '80' },
+      "nft delete element ip kube-ipvs '??reboot? { 80 }'",
+    ],
+    [
+      'add',
+      { kind: 'element', family: 'IPv4', set: 's', value: '80', action: { kind: 'goto', chain: "a' `b`" } },
+      "nft add element ip kube-ipvs s '{ 80 : goto a???b? }'",
+    ],
+    [
+      'add',
+      { kind: 'chain', family: 'IPv4', name: 'c', rules: [{ statements: [{ kind: 'reject' }], comment: "it's" }] },
+      `nft 'add chain ip kube-ipvs c; add rule ip kube-ipvs c reject comment "it'\\''s"'`,
+    ],
   ]
   for (const [kind, item, text] of cases) it(text, () => assert.equal(operationText({ kind, item }), text))
 })

@@ -230,6 +230,27 @@ describe('chains', () => {
   })
 })
 
+describe('sets and chains of other programs', () => {
+  it('are read by their keys, whatever characters their names have', async () => {
+    const set: NftSet = { ...PORTS, name: 'x  y . z' }
+    const chain: NftChain = { ...CHAIN, name: "a b; c'" }
+    const { netlink, asked } = reader((type, sequence) => {
+      if (type === GETTABLE)
+        return [row(sequence, NEWTABLE, (batch) => encodeNewTable(batch, 'IPv4', false)), doneMessage(0, sequence)]
+      if (type === GETSET) return [row(sequence, NEWSET, (batch) => encodeNewSet(batch, set)), doneMessage(0, sequence)]
+      if (type === GETCHAIN)
+        return [row(sequence, NEWCHAIN, (batch) => encodeNewChain(batch, chain)), doneMessage(0, sequence)]
+      return [doneMessage(0, sequence)]
+    })
+    const tables = new PrivateTables(netlink, { families: ['IPv4'] })
+    const found = await tables.list('all', signal)
+    assert.deepEqual([...found.keys()], ['ip', 'ip set x  y . z', "ip chain a b; c'"])
+    // The keys of its elements would name another set.
+    assert.equal(asked.get(GETSETELEM), undefined)
+    assert.deepEqual(await tables.list([...found.keys()], signal), found)
+  })
+})
+
 describe('a kernel without nf_tables, or without it for a family', () => {
   const [EOPNOTSUPP, EPERM] = [95, 1]
   /** Both ways to read everything, on a kernel that refuses to. */
