@@ -32,14 +32,28 @@ export function canonicalNetwork(text: string, family: IpFamily): string {
   return networkText(parseNetwork(text, family))
 }
 
+/** Lists that were made here: the source ranges of a Service are very many, and are compared and written again. */
+const CANONICAL = new WeakSet<readonly string[]>()
+
 /** The fewest networks with the same addresses, sorted, as texts that nft prints. */
 export function canonicalNetworks(texts: readonly string[], family: IpFamily): readonly string[] {
-  return intervalsOf(texts, family).flatMap((interval) => networksOf(interval, family))
+  return CANONICAL.has(texts) ? texts : networksOf(intervalsOf(texts, family), family)
+}
+
+/** The fewest networks with the addresses of intervals, which may touch, but are sorted by where they begin. */
+export function networksOf(intervals: readonly Interval[], family: IpFamily): readonly string[] {
+  const texts: string[] = []
+  for (const interval of merged(intervals)) addNetworks(texts, interval, family)
+  CANONICAL.add(texts)
+  return texts
 }
 
 /** The addresses of networks as intervals, sorted, of which none touches another. */
 export function intervalsOf(texts: readonly string[], family: IpFamily): readonly Interval[] {
-  const sorted = texts.map((text) => intervalOf(parseNetwork(text, family))).sort(byStart)
+  return merged(texts.map((text) => intervalOf(parseNetwork(text, family))).sort(byStart))
+}
+
+function merged(sorted: readonly Interval[]): readonly Interval[] {
   const merged: { from: bigint; to: bigint }[] = []
   for (const { from, to } of sorted) {
     const last = merged.at(-1)
@@ -54,22 +68,35 @@ function byStart(a: Interval, b: Interval): number {
 }
 
 function intervalOf({ family, address, prefixLength }: Cidr): Interval {
-  const from = numberOf(address)
+  const from = numberOf(address, family)
   return { from, to: from + (1n << BigInt(ADDRESS_LENGTH[family] * 8 - prefixLength)) }
 }
 
-/** The fewest networks that are an interval. */
-export function networksOf({ from, to }: Interval, family: IpFamily): string[] {
-  const texts: string[] = []
+/** Adds the fewest networks that are an interval. */
+function addNetworks(texts: string[], { from, to }: Interval, family: IpFamily): void {
   const bits = ADDRESS_LENGTH[family] * 8
   let at = from
   while (at < to) {
-    let size = 0
-    while (size < bits && (at & ((2n << BigInt(size)) - 1n)) === 0n && at + (2n << BigInt(size)) <= to) size++
-    texts.push(networkText({ family, address: addressText(at, family), prefixLength: bits - size }))
-    at += 1n << BigInt(size)
+    // The largest network that begins here, and the largest one that fits.
+    const aligned = at === 0n ? bits : bitsOf(at & -at) - 1
+    const host = Math.min(aligned, bitsOf(to - at) - 1)
+    texts.push(networkText({ family, address: addressText(at, family), prefixLength: bits - host }))
+    at += 1n << BigInt(host)
   }
-  return texts
+}
+
+/** How many binary digits a number has. */
+function bitsOf(number: bigint): number {
+  const high = Number(number >> 96n)
+  if (high > 0) return 96 + digitsOf(high)
+  const upper = Number((number >> 48n) & 0xffff_ffff_ffffn)
+  return upper > 0 ? 48 + digitsOf(upper) : digitsOf(Number(number & 0xffff_ffff_ffffn))
+}
+
+/** Of a number below 2 ** 53. */
+function digitsOf(number: number): number {
+  const high = Math.floor(number / 2 ** 32)
+  return high > 0 ? 64 - Math.clz32(high) : 32 - Math.clz32(number)
 }
 
 /** The first number behind the last address of a family. */
@@ -78,24 +105,26 @@ export function endOfSpace(family: IpFamily): bigint {
 }
 
 /** Network bytes of an address as a number. */
-export function numberOfBytes(bytes: Uint8Array, offset: number, length: number): bigint {
-  let number = 0n
-  for (let index = 0; index < length; index++) number = (number << 8n) | BigInt(bytes[offset + index] ?? 0)
-  return number
+export function numberOfBytes(bytes: Uint8Array, offset: number, family: IpFamily): bigint {
+  const view = new DataView(bytes.buffer, bytes.byteOffset + offset, ADDRESS_LENGTH[family])
+  return family === 'IPv4' ? BigInt(view.getUint32(0)) : (view.getBigUint64(0) << 64n) | view.getBigUint64(8)
 }
 
-function numberOf(address: string): bigint {
-  const bytes = new Uint8Array(16)
-  return numberOfBytes(bytes, 0, writeAddress(address, bytes, 0))
+const scratch = new Uint8Array(16)
+
+function numberOf(address: string, family: IpFamily): bigint {
+  writeAddress(address, scratch, 0)
+  return numberOfBytes(scratch, 0, family)
 }
 
 /** The address with this number, in network bytes. */
 export function addressBytes(number: bigint, family: IpFamily): Uint8Array {
   const bytes = new Uint8Array(ADDRESS_LENGTH[family])
-  let rest = number
-  for (let index = bytes.length - 1; index >= 0; index--) {
-    bytes[index] = Number(rest & 0xffn)
-    rest >>= 8n
+  const view = new DataView(bytes.buffer)
+  if (family === 'IPv4') view.setUint32(0, Number(number))
+  else {
+    view.setBigUint64(0, number >> 64n)
+    view.setBigUint64(8, number & 0xffff_ffff_ffff_ffffn)
   }
   return bytes
 }

@@ -65,7 +65,7 @@ export class PrivateTables implements TableIo<NftItem, NftOperation> {
         for await (const list of keys === 'all' ? lists.all() : lists.of(keys))
           for (const item of list) {
             visit(item)
-            if (options.budget?.spentBySteps() === true) await options.budget.turn()
+            if (options.budget !== undefined && isSpent(options.budget, item)) await options.budget.turn()
           }
       } catch (error) {
         throw namedReadError(error, family)
@@ -114,6 +114,11 @@ export class PrivateTables implements TableIo<NftItem, NftOperation> {
     for (const [index, { item }] of ops.entries())
       if (item.family === family && codeOf(outcomes[index]) === 'EPERM') outcomes[index] = error
   }
+}
+
+/** A chain may have thousands of networks, anything else is one step. */
+function isSpent(budget: Budget, { kind }: NftItem): boolean {
+  return kind === 'chain' ? budget.spent() : budget.spentBySteps()
 }
 
 /** Runs what was refused beside what is there now. */

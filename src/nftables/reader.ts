@@ -151,7 +151,8 @@ export class PrivateTableReader {
       const list = byChain.get(chain) ?? []
       list.push(comment === undefined ? { statements } : { statements, comment })
       byChain.set(chain, list)
-      if (this.#budget.spentBySteps()) await this.#budget.turn()
+      // The networks of one rule may be thousands.
+      if (this.#budget.spent()) await this.#budget.turn()
     }
     return chains.map((chain) => ({ ...chain, rules: byChain.get(chain.name) ?? [] }))
   }

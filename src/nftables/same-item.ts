@@ -1,6 +1,7 @@
 /** Whether two items of the private table are the same in the kernel: by what nft prints of them. */
 import type { IpFamily } from '../values/protocol.ts'
 import { typeText } from './fields.ts'
+import { canonicalStatement } from './canonical.ts'
 import { statementText } from './statement-text.ts'
 import type { NftAction, NftChain, NftElement, NftHook, NftItem, NftRule, NftSet, NftStatement } from './types.ts'
 
@@ -62,5 +63,11 @@ function sameRule(a: NftRule, b: NftRule | undefined, family: IpFamily): boolean
 }
 
 function sameStatement(a: NftStatement, b: NftStatement | undefined, family: IpFamily): boolean {
-  return b !== undefined && (a === b || statementText(a, family) === statementText(b, family))
+  if (a === b) return true
+  if (b === undefined) return false
+  const [one, other] = [canonicalStatement(a, family), canonicalStatement(b, family)]
+  // There may be ten thousand of them.
+  if (one.kind === 'networks' && other.kind === 'networks')
+    return one.cidrs.length === other.cidrs.length && one.cidrs.every((cidr, index) => cidr === other.cidrs[index])
+  return statementText(one, family) === statementText(other, family)
 }

@@ -226,7 +226,7 @@ export class NetworksDecoder {
             // Sets of other programs' rules are read too: of ports, or of protocols.
             while (data.next())
               if (data.type === NFTA_DATA_VALUE && data.length === ADDRESS_LENGTH[this.#family])
-                key = numberOfBytes(data.bytes, data.offset, data.length)
+                key = numberOfBytes(data.bytes, data.offset, this.#family)
           }
         if (key === undefined) this.#isForeign = true
         else this.#borders.push({ at: key, isEnd: (flags & NFT_SET_ELEM_INTERVAL_END) !== 0 })
@@ -248,6 +248,6 @@ export class NetworksDecoder {
       from = isEnd ? undefined : at
     }
     if (from !== undefined) intervals.push({ from, to: endOfSpace(this.#family) })
-    return intervals.length === 0 ? undefined : intervals.flatMap((interval) => networksOf(interval, this.#family))
+    return intervals.length === 0 ? undefined : networksOf(intervals, this.#family)
   }
 }

@@ -237,6 +237,7 @@ export class TransactionRun {
           } catch (error) {
             unencodable.push({ group, part, error: asError(error) })
           }
+          if (this.#budget.spent()) await this.#budget.turn()
         }
       if (unencodable.length > 0) return { refusals: unencodable }
       encodeBatchEnd(batch, NFNL_SUBSYS.NFTABLES)

@@ -84,7 +84,7 @@ export function reconciled<Item, Op>(sync: TableSync<Item, Op>, options: Reconci
   async function read(pass: Pass): Promise<Error | undefined> {
     if (unreadable !== undefined && pass.nowMs < unreadable.retryAtMs) return unreadable.error
     try {
-      await sync.read(pass.options.signal)
+      await sync.read(pass.options.signal, pass.budget)
       unreadable = undefined
     } catch (thrown) {
       pass.options.signal.throwIfAborted()

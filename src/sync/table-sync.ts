@@ -5,6 +5,7 @@
  * key unknown, and the kernel is read again before anything is decided about it.
  * @impure
  */
+import { newBudget } from '../values/event-loop.ts'
 import { FailedKeys, Repairs } from './key-history.ts'
 import { PendingKeys } from './pending-keys.ts'
 import { type KeyState, statesOf } from './plan.ts'
@@ -122,10 +123,10 @@ export class TableSync<Item, Op> {
   }
 
   /**
-   * Reads what is unknown. What is doubted meanwhile stays unknown, because the kernel may have
-   * listed it before. Rejects when the kernel cannot be read; then nothing changes here.
+   * Reads what is unknown, giving others turns. What is doubted meanwhile stays unknown: the kernel
+   * may have listed it before. Rejects when the kernel cannot be read; then nothing changes here.
    */
-  async read(signal: AbortSignal): Promise<void> {
+  async read(signal: AbortSignal, budget = newBudget()): Promise<void> {
     const isAll = this.#allUnread
     const keys = this.#pending.takeUnread()
     if (!isAll && keys.length === 0) return
@@ -142,6 +143,7 @@ export class TableSync<Item, Op> {
     for (const key of read) {
       this.#setLive(key, found.get(key))
       this.#pending.mark(key)
+      if (budget.spent()) await budget.turn()
     }
   }
 
@@ -276,15 +278,14 @@ export class TableSync<Item, Op> {
     for (const [key, { error }] of this.#failed.entries()) yield [key, error]
   }
 
-  /** Counts and codes of the keys whose last operations failed. */
-  get failures(): Pick<FailedKeys, 'wantedCount' | 'codes'> {
+  /** The keys whose last operations failed, with counts and codes. */
+  get failures(): Pick<FailedKeys, 'has' | 'wantedCount' | 'codes'> {
     return this.#failed
   }
 
   /**
-   * Whether removals that were planned earlier in the pass may still run: the key is still wanted
-   * as planned, it is not suspected, and if an operation of the key failed, the rest works without
-   * what they remove.
+   * Whether removals planned earlier in the pass may still run: the key is wanted as planned and not
+   * suspected, and if an operation of it failed, the rest works without what they remove.
    */
   mayRemove({ key, ops, desired }: Step<Item, Op>): boolean {
     if (this.#allUnread || this.#suspected.has(key) || this.#desired.get(key) !== desired) return false

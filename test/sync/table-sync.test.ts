@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { VirtualServer, VirtualServerOperation } from '../../src/ipvs/types.ts'
 import { TableSync } from '../../src/sync/table-sync.ts'
+import { Budget } from '../../src/values/budget.ts'
 import { memoryVirtualServers } from '../support/memory-table.ts'
 import { makeVirtualServer } from '../support/virtual-servers.ts'
 
@@ -51,6 +52,26 @@ describe('TableSync.takeDue', () => {
     const keys = Array.from({ length: 50_000 }, (_, index) => `10.${index >> 8}.${index & 255}.1:80/tcp`)
     const sync = await wanting(...keys)
     assert.deepEqual(take(sync, keys.length), keys)
+  })
+})
+
+describe('TableSync.read', () => {
+  it('gives others their turn, and what they doubt meanwhile is read again', async () => {
+    const table = memoryVirtualServers()
+    const keys = Array.from({ length: 20 }, (_, index) => `key-${index}`)
+    for (const key of keys) table.kernel.set(key, item)
+    const sync = new TableSync(table)
+    let [nowMs, turns] = [0, 0]
+    const nextTurn = async (): Promise<void> => {
+      if (++turns === 1) sync.doubt(['key-0', 'key-19'])
+    }
+    // Each look at the clock takes a millisecond.
+    await sync.read(signal, new Budget({ now: () => nowMs++, nextTurn }))
+    assert.ok(turns >= 5, `${turns} turns`)
+    assert.deepEqual(take(sync, 99), keys.slice(1, -1))
+    await sync.read(signal)
+    assert.equal(table.readKeys, 2)
+    assert.deepEqual(take(sync, 99), ['key-0', 'key-19'])
   })
 })
 

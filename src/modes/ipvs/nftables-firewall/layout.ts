@@ -3,12 +3,11 @@
  * chains that look addresses up in them. They depend on a few settings only, and are always there.
  */
 import type { LocalTraffic } from '../../../iptables/local-traffic.ts'
+import { NAT_PRIORITY } from '../../../nftables/nat-order.ts'
+import { canonicalNetworks, networkText } from '../../../nftables/networks.ts'
 import type { NftChain, NftHook, NftItem, NftRule, NftSet, NftStatement, PacketField } from '../../../nftables/types.ts'
 import type { Role } from '../../../service/policy.ts'
-import { formatCidr } from '../../../values/cidr.ts'
 import type { IpFamily } from '../../../values/protocol.ts'
-import { NAT_PRIORITY } from '../../../nftables/nat-order.ts'
-import { networkText } from './networks.ts'
 
 /** A frontend: an address, a protocol and a port. */
 const PLACE = ['daddr', 'l4proto', 'dport'] as const satisfies readonly PacketField[]
@@ -161,7 +160,7 @@ function clusterIpRules({ masqueradeAll, localTraffic }: LayoutInput): readonly 
 function isLocal(local: LocalTraffic): NftStatement | undefined {
   switch (local.kind) {
     case 'cidr':
-      return local.cidr.prefixLength === 0 ? undefined : source(networkText(formatCidr(local.cidr)))
+      return local.cidr.prefixLength === 0 ? undefined : source(networkText(local.cidr))
     case 'interface':
       return { kind: 'interface', name: local.name }
     case 'interface-prefix':
@@ -211,6 +210,7 @@ const jump = (chain: string): NftStatement => ({ kind: 'verdict', action: { kind
 
 /** The chain with the source ranges of a Service: what is in none of them is dropped. */
 export function rangesChain(family: IpFamily, name: string, sources: readonly string[]): NftChain {
-  const permitted = rule({ kind: 'networks', field: 'saddr', cidrs: sources }, verdict('return'))
+  const cidrs = canonicalNetworks(sources, family)
+  const permitted = rule({ kind: 'networks', field: 'saddr', cidrs }, verdict('return'))
   return chainsOf(family)(name, [permitted, rule(verdict('drop'))])
 }

@@ -10,7 +10,6 @@ import { formatCidr } from '../../../values/cidr.ts'
 import type { IpFamily } from '../../../values/protocol.ts'
 import { placeOf } from './elements.ts'
 import { RANGES, rangesChain } from './layout.ts'
-import { distinctNetworks } from './networks.ts'
 
 /** An item that is now wanted, or (undefined) no longer wanted. */
 export interface RangesChange {
@@ -124,7 +123,7 @@ export class RangeChains {
 /** The node itself may connect from the address that it connects to. */
 function changeOf({ family, name, key, firewall, addresses }: ServiceRanges): RangesChange {
   const own = firewall.allowsNode ? addresses.keys() : []
-  return { key, item: rangesChain(family, name, distinctNetworks([...firewall.ranges.map(formatCidr), ...own])) }
+  return { key, item: rangesChain(family, name, [...firewall.ranges.map(formatCidr), ...own]) }
 }
 
 const OF_RANGES = new RegExp(`^ip6? (?:chain ${RANGES}|element source-ranges )`)
