@@ -152,8 +152,7 @@ export class PlacedLayout {
   /** Whether something that all Services need could not be written, or belongs to another process. */
   isFailing(family: IpFamily): boolean {
     if (this.#taken.has(family)) return true
-    for (const [key] of this.#sync.failing()) if (this.#familyOf.get(key) === family) return true
-    return false
+    return this.#wanted.keys(family).some((key) => this.#sync.failures.has(key))
   }
 
   /** The keys of the layout of a family. */
