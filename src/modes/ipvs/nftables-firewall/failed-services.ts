@@ -1,8 +1,8 @@
 /**
- * Reports Services whose source ranges the kernel refuses: their addresses get no virtual server,
+ * Reports Services whose source ranges the kernel refuses: their new addresses get no virtual server,
  * and everybody who may write a Service can cause that. Only so many are looked at in one pass.
  */
-import type { NftItem, NftOperation } from '../../../nftables/types.ts'
+import { type NftItem, nftKey, type NftOperation } from '../../../nftables/types.ts'
 import type { TableSync } from '../../../sync/table-sync.ts'
 import type { IpFamily } from '../../../values/protocol.ts'
 import { CodedError } from '../../../values/errors.ts'
@@ -12,7 +12,13 @@ import { RANGES } from './layout.ts'
 /** The most failing items that are looked at in one pass. */
 const LOOKS = 200
 
-type Failing = Pick<TableSync<NftItem, NftOperation>, 'failures' | 'failing' | 'desired'>
+interface Failed {
+  readonly error: Error
+  /** Whether the kernel has the chain of the Service, perhaps with earlier ranges. */
+  readonly isThere: boolean
+}
+
+type Failing = Pick<TableSync<NftItem, NftOperation>, 'failures' | 'failing' | 'desired' | 'live'>
 
 export class FailedServices {
   readonly #sync: Failing
@@ -27,28 +33,36 @@ export class FailedServices {
   /** A pass has tried everything that was due. @param taken families whose table another process writes */
   report(taken: ReadonlyMap<IpFamily, unknown>): void {
     const found = this.#failed(taken)
-    for (const [service, error] of found)
+    for (const [service, { error, isThere }] of found) {
+      const effect = isThere
+        ? 'load-balancer addresses keep the ranges that they had, and new ones take no packets'
+        : 'load-balancer addresses take no packets'
       this.#problems.report('nftables', service, [
         {
           code: error instanceof CodedError ? error.code : 'nftables-refused',
           about: 'object',
           subject: `service ${service}`,
           field: 'spec.loadBalancerSourceRanges',
-          message: `the kernel refuses the source ranges, so the load-balancer addresses take no new connections: ${error.message}`,
+          message: `the kernel refuses the source ranges, so the ${effect}: ${error.message}`,
         },
       ])
+    }
     for (const service of this.#reported) if (!found.has(service)) this.#problems.report('nftables', service, [])
     this.#reported = new Set(found.keys())
   }
 
-  #failed(taken: ReadonlyMap<IpFamily, unknown>): ReadonlyMap<string, Error> {
-    const found = new Map<string, Error>()
+  #failed(taken: ReadonlyMap<IpFamily, unknown>): ReadonlyMap<string, Failed> {
+    const found = new Map<string, Failed>()
     if (this.#sync.failures.wantedCount === 0) return found
     let looks = 0
     for (const [key, error] of this.#sync.failing()) {
       const item = this.#sync.desired(key)
-      const chain = item === undefined || taken.has(item.family) ? undefined : chainOf(item)
-      if (chain?.startsWith(RANGES) === true) found.set(chain.slice(RANGES.length), error)
+      const name = item === undefined || taken.has(item.family) ? undefined : chainOf(item)
+      if (item !== undefined && name?.startsWith(RANGES) === true) {
+        const { family } = item
+        const isThere = this.#sync.live(nftKey({ kind: 'chain', family, name, rules: [] })) !== undefined
+        found.set(name.slice(RANGES.length), { error, isThere })
+      }
       if (++looks >= LOOKS) break
     }
     return found

@@ -29,7 +29,7 @@ import { FailedServices } from './failed-services.ts'
 import { HandOver } from './hand-over.ts'
 import { observed } from './observed-table.ts'
 import { PlacedLayout } from './placed-layout.ts'
-import { isOfRanges, RangeChains } from './range-chains.ts'
+import { PlacedRanges } from './placed-ranges.ts'
 import { sizesOf } from './set-sizes.ts'
 import { TableDoubts } from './table-doubts.ts'
 import type { LayoutSettings } from './wanted-layout.ts'
@@ -69,7 +69,7 @@ export class NftablesFirewall implements Firewall {
   readonly #sync: TableSync<NftItem, NftOperation>
   readonly #layout: PlacedLayout
   readonly #elements = wantedElements()
-  readonly #ranges = new RangeChains()
+  readonly #ranges: PlacedRanges
   readonly #admission: Admission
   readonly #failed: FailedServices
   readonly #doubts: TableDoubts
@@ -84,15 +84,16 @@ export class NftablesFirewall implements Firewall {
       observed(kernel.table, (family, table) => this.#layout.seen(family, table)),
       {
         onExamined: (key) => this.#examined(key),
-        mayAdd: (key, item) => this.#layout.mayAdd(key, item) && this.#isTargetThere(item),
+        mayAdd: (key, item) => this.#layout.mayAdd(key, item) && this.#ranges.mayAdd(item),
         mayRemove: (key) => this.#layout.mayRemove(key),
       },
     )
     this.#layout = new PlacedLayout({ sync: this.#sync, settings, families, mayOwn: kernel.mayOwn })
+    this.#ranges = new PlacedRanges(this.#sync)
     this.#admission = new Admission({
       now,
       isThere: (family) => this.#layout.isThere(family),
-      areRangesThere: (key) => this.#areRangesThere(key),
+      areRangesThere: (key) => this.#ranges.areThere(key),
       onOverdue: (ipFamily) => {
         const waited = `${TABLE_WAIT_MS / 1000}s`
         log.warn('Rules are still missing; adding virtual servers without them', { ipFamily, waited })
@@ -129,7 +130,7 @@ export class NftablesFirewall implements Firewall {
     const isServed = frontend !== undefined && this.#options.kernel.families.includes(frontend.servicePort.family)
     const served = isServed ? frontend : undefined
     // Of a Service that is removed the elements are removed first, in the reverse order.
-    for (const { key: itemKey, item } of this.#ranges.set(key, served)) this.#sync.want(itemKey, item)
+    this.#ranges.frontend(key, served)
     const elements = served === undefined ? [] : elementsOf(served)
     const hairpins = served && hairpinElements(served, this.#options.nodeName)
     for (const change of this.#elements.set(key, elements, hairpins)) this.#sync.want(change.key, change.entry)
@@ -263,33 +264,9 @@ export class NftablesFirewall implements Firewall {
     }
   }
 
-  #areRangesThere(key: FrontendKey): boolean | undefined {
-    const ranges = this.#ranges.of(key)
-    return ranges && this.#isThere(ranges.chain.key) && this.#isThere(ranges.elementKey)
-  }
-
-  /** Whether the kernel has what is wanted at the key. */
-  #isThere(key: string): boolean {
-    const live = this.#sync.live(key)
-    return live !== undefined && live === this.#sync.desired(key)
-  }
-
-  /** An element cannot precede the chain that it leads to. */
-  #isTargetThere(item: NftItem): boolean {
-    const action = item.kind === 'element' ? item.action : undefined
-    if (action === undefined || !('chain' in action)) return true
-    const { family } = item
-    return this.#sync.live(nftKey({ kind: 'chain', family, name: action.chain, rules: [] })) !== undefined
-  }
-
   #examined(key: string): void {
-    if (this.#layout.examined(key)) this.#admission.changed()
-    if (!isOfRanges(key)) return
-    this.#admission.changed()
-    if (this.#sync.live(key) === undefined) return
-    // Those that had to wait for their chain.
-    for (const [elementKey, element] of this.#ranges.elementsOf(key) ?? [])
-      if (this.#sync.live(elementKey) === undefined) this.#sync.want(elementKey, element)
+    const isWhole = this.#layout.examined(key)
+    if (this.#ranges.examined(key) || isWhole) this.#admission.changed()
   }
 }
 

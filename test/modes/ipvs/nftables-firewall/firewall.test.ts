@@ -264,6 +264,50 @@ describe('what another proxy left, and the nftables firewall', () => {
   })
 })
 
+describe('NftablesFirewall and an address that is served before it gets source ranges', () => {
+  const open = frontendOf({ roles: ['LoadBalancerVip'], address: '203.0.113.10' }, ['10.244.1.1'])
+  const open81 = frontendOf({ roles: ['LoadBalancerVip'], address: '203.0.113.10', port: 81 }, ['10.244.1.1'])
+  const guarded81 = frontendOf(
+    {
+      roles: ['LoadBalancerVip'],
+      address: '203.0.113.10',
+      port: 81,
+      firewall: { ranges: [range('192.0.2.0/24')], allowsNode: false },
+    },
+    ['10.244.1.1'],
+  )
+  const actionAt = (node: Process, port: number): string => {
+    const element = node.item(`ip element source-ranges 203.0.113.10 . tcp . ${port}`)
+    return element?.kind === 'element' ? (element.action?.kind ?? '') : 'none'
+  }
+
+  it('drops its packets while the kernel refuses the chain, and never before or after', async () => {
+    const node = new Process().want(open, open81)
+    await node.settle()
+    node.memory.fails = ({ item }) => nftKey(item) === RANGES
+    await node.want(guarded).settle()
+    // The chain is not tried again yet.
+    await node.want(guarded81).settle()
+    assert.deepEqual([actionAt(node, 80), actionAt(node, 81)], ['drop', 'drop'])
+    assert.match(node.reasons.at(-1) ?? '', /so the load-balancer addresses take no packets/)
+    node.memory.fails = () => false
+    node.nowMs += 60_000
+    await node.settle()
+    assert.deepEqual([actionAt(node, 80), actionAt(node, 81)], ['jump', 'jump'])
+    assert.equal(node.problems.at(-1), 'demo/web resolved')
+    assert.ok(!node.memory.applied.includes(`delete ${ELEMENT}`))
+  })
+
+  it('keeps the earlier ranges while the kernel refuses others, and says so', async () => {
+    const node = new Process().want(guarded)
+    await node.settle()
+    node.memory.fails = ({ item }) => nftKey(item) === RANGES
+    await node.want(guardedBy('198.51.100.0/24')).settle()
+    assert.equal(actionAt(node, 80), 'jump')
+    assert.match(node.reasons.at(-1) ?? '', /so the load-balancer addresses keep the ranges that they had/)
+  })
+})
+
 describe('NftablesFirewall and many Services', () => {
   it('adds no element before the chain that it leads to, however many slices it takes', async () => {
     const address = (index: number): string => `203.0.${index >> 8}.${index & 255}`
