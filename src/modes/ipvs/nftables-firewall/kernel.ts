@@ -28,7 +28,7 @@ export const NFTABLES_FIREWALL: FirewallKind = {
     const netlink = requireNetfilter()
     const opened = [netlink]
     try {
-      const { support, mayOwn } = await ask(netlink, allowed, signal)
+      const { support, mayOwn } = await askSupport(netlink, allowed, signal)
       const audit = openNetfilter()
       opened.push(audit)
       return openedFirewall(support, mayOwn, netlink, audit)
@@ -41,7 +41,7 @@ export const NFTABLES_FIREWALL: FirewallKind = {
   async ask(allowed, signal) {
     const netlink = requireNetfilter()
     try {
-      await ask(netlink, allowed, signal)
+      await askSupport(netlink, allowed, signal)
     } finally {
       netlink.close()
     }
@@ -58,22 +58,30 @@ function requireNetfilter(): NetlinkConnection {
   throw missingNfTables()
 }
 
-interface Answer {
+export interface NftSupport {
   readonly support: FamilySupport
   readonly mayOwn: boolean
 }
 
-/** Rejects with `nftables-missing` when no family can be served. */
-async function ask(netlink: NetlinkConnection, allowed: FamilySupport, signal: AbortSignal): Promise<Answer> {
+/**
+ * Tries the tables of these families, and whether those that can be served can belong to this
+ * process. Rejects with `nftables-missing` when none can be served.
+ */
+export async function askSupport(
+  netlink: NetlinkConnection,
+  allowed: FamilySupport,
+  signal: AbortSignal,
+): Promise<NftSupport> {
   const unusable: { [family in IpFamily]?: string } = {}
   let first: MissingFeature | undefined
   let mayOwn = true
   for (const family of allowed.families) {
     const trial = await tryPrivateTable(netlink, everything(family), { signal })
-    mayOwn &&= trial.mayOwn
-    if (trial.lacks === undefined) continue
-    unusable[family] = trial.lacks.message
-    first ??= trial.lacks
+    if (trial.lacks === undefined) mayOwn &&= trial.mayOwn
+    else {
+      unusable[family] = trial.lacks.message
+      first ??= trial.lacks
+    }
   }
   const support = usableFamilies(allowed, unusable, 'nftables')
   if (support.families.length === 0 && first !== undefined) throw first
