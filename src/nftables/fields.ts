@@ -95,18 +95,31 @@ const PROTOCOL_NUMBERS: ReadonlyMap<string, number> = new Map(
   [...PROTOCOL_NAMES].map(([number, name]) => [name, number]),
 )
 
-/** `10.96.0.1 . tcp . 80` from the bytes of a key. */
+/** Begins the text of a key that nft cannot print; its bytes follow. */
+const AS_BYTES = '0x'
+
+/**
+ * `10.96.0.1 . tcp . 80` from the bytes of a key. The kernel also takes one whose fields have other
+ * padding than zeros: two keys with one text would be one element here.
+ */
 export function readKey(bytes: Uint8Array, offset: number, fields: readonly PacketField[], family: IpFamily): string {
   let text = ''
   let at = offset
   for (const field of fields) {
+    const length = fieldLength(field, family)
+    for (let index = length; index < padded(length) && fields.length > 1; index++)
+      if (bytes[at + index] !== 0) return hexKey(bytes, offset, keyLength(fields, family))
     if (at !== offset) text += ' . '
     if (field === 'l4proto') text += protocolText(bytes[at] ?? 0)
     else if (field === 'dport') text += ((bytes[at] ?? 0) << 8) | (bytes[at + 1] ?? 0)
     else text += readAddress(bytes, at, family)
-    at += padded(fieldLength(field, family))
+    at += padded(length)
   }
   return text
+}
+
+function hexKey(bytes: Uint8Array, offset: number, length: number): string {
+  return `${AS_BYTES}${Buffer.from(bytes.buffer, bytes.byteOffset + offset, length).toString('hex')}`
 }
 
 /** `tcp`; the number of a protocol that has no name here. */
@@ -135,6 +148,7 @@ const scratch = { bytes: new Uint8Array(MAX_KEY_BYTES + 16), length: 0 }
  */
 export function encodeKey(value: string, family: IpFamily): EncodedKey {
   scratch.bytes.fill(0)
+  if (value.startsWith(AS_BYTES)) return encodeHexKey(value)
   let at = 0
   let from = 0
   let isSingle = true
@@ -149,6 +163,14 @@ export function encodeKey(value: string, family: IpFamily): EncodedKey {
     from = dot + 3
   }
   scratch.length = at
+  return scratch
+}
+
+function encodeHexKey(value: string): EncodedKey {
+  const digits = value.slice(AS_BYTES.length)
+  if (!/^(?:[\da-f]{2}){1,64}$/.test(digits)) throw unencodable(value)
+  scratch.bytes.set(Buffer.from(digits, 'hex'))
+  scratch.length = digits.length / 2
   return scratch
 }
 

@@ -167,7 +167,7 @@ describe('a message about a private table', () => {
   })
 
   it('refuses an element that has no such text', () => {
-    for (const value of ['', 'x', '10.0.0.1 . tcp . 65536', '10.0.0.256', '1.2.3.4.5 . tcp . 1', 'fd00::1'])
+    for (const value of ['', 'x', '0x', '0x0', `0x${'00'.repeat(65)}`, '10.0.0.1 . tcp . 65536', '10.0.0.256', '1.2.3.4.5 . tcp . 1', 'fd00::1'])
       assert.throws(
         () => requestOf((batch) => encodeElements(batch, 'NEWSETELEM', 'IPv4', 's', [{ ...JUMP, value }])),
         { code: 'netlink-unencodable' },
@@ -177,6 +177,23 @@ describe('a message about a private table', () => {
 })
 
 describe('what other programs made', () => {
+  it('an element whose padding is not zero is another one than that of the same text, and is deleted by its bytes', () => {
+    const bytes = requestOf((batch) => encodeElements(batch, 'NEWSETELEM', 'IPv4', 'ranges', [JUMP])).bytes.slice()
+    const at = Buffer.from(bytes).indexOf(hex('0a600001 06000000 00500000'))
+    for (const [offset, value] of [
+      [5, '0x0a6000010601000000500000'],
+      [11, '0x0a6000010600000000500001'],
+    ] as const) {
+      const odd = bytes.slice()
+      odd[at + offset] = 1
+      assert.deepEqual(elementsOf(onlyMessage(odd), RANGES), [{ ...JUMP, value }])
+      assert.deepEqual(
+        requestOf((batch) => encodeElements(batch, 'NEWSETELEM', 'IPv4', 'ranges', [{ ...JUMP, value }])).bytes,
+        odd,
+      )
+    }
+  })
+
   it('a set with a timeout, a size, another type or a map of marks is foreign', () => {
     const bytes = toHex(requestOf((batch) => encodeNewSet(batch, RANGES)).bytes)
     const changes: readonly (readonly [from: string, to: string])[] = [
