@@ -121,8 +121,8 @@ export class PlacedLayout {
     if (this.#taken.has(family)) return false
     const { hasTable, hasSets } = this.#places.get(family) ?? NOTHING
     if (item.kind === 'element') return hasSets
-    // What needs a new table is written together with it.
-    return hasTable || (this.#familyOf.has(key) && this.#tableOf(family) === undefined)
+    // The layout is written together with its table, also where that is another one and is replaced.
+    return hasTable || this.#familyOf.has(key)
   }
 
   /** Whether an item that nothing wants may be removed now. */

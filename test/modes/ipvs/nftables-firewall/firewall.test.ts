@@ -460,6 +460,21 @@ describe('NftablesFirewall and other programs', () => {
     assert.equal(next.firewall.mayAdd(other.key, 'IPv4'), true)
   })
 
+  it('takes over tables of another release, with other sets and chains, without a failure', async () => {
+    const memory = new MemoryNft()
+    await new Process(memory, { mayOwn: true }).want(web).settle()
+    for (const key of Array.from(memory.kernel.keys())) {
+      const item = memory.kernel.get(key)
+      if (item?.kind === 'table') memory.kernel.set(key, { ...item, isOwned: false })
+      if (item?.kind === 'chain') memory.kernel.set(key, { ...item, rules: [] })
+      if (/ (?:set|element) hairpins/.test(key)) memory.kernel.delete(key)
+    }
+    const next = new Process(memory, { mayOwn: true }).want(web)
+    assert.deepEqual((await next.pass()).failures, [])
+    assert.equal(next.rulesOf('nat-postrouting'), 4)
+    assert.equal(next.firewall.mayAdd(web.key, 'IPv4'), true)
+  })
+
   it('is unhealthy while they belong to another process, and reports who it is when that lasts', async () => {
     const memory = new MemoryNft()
     await new Process(memory, { mayOwn: true }).want(web).settle()
