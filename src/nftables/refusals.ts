@@ -122,9 +122,11 @@ export function missingPart(
   if (item.kind !== 'chain' || (code !== 'ENOENT' && code !== 'EOPNOTSUPP')) return undefined
   if (message === 'NEWCHAIN')
     return item.hook?.type === 'nat' ? missing('chains of type nat', 'nft_chain_nat') : undefined
-  // ENOENT is also the answer to a set or chain that does not exist, so only what needs a module is blamed.
+  const statements = item.rules[rule ?? -1]?.statements ?? []
+  // ENOENT is also the answer to a set or chain that does not exist.
+  if (code === 'ENOENT' && statements.some(namesOther)) return undefined
   const needs = new Set<string>()
-  for (const statement of item.rules[rule ?? -1]?.statements ?? []) {
+  for (const statement of statements) {
     const module = moduleOf(statement, item.family)
     if (module !== undefined) needs.add(module)
   }
@@ -132,6 +134,12 @@ export function missingPart(
   return module === undefined || more.length > 0
     ? undefined
     : missing(`the expression ${EXPRESSION[module] ?? module}`, module)
+}
+
+/** Whether a statement names a set or a chain. */
+function namesOther(statement: NftStatement): boolean {
+  if (statement.kind === 'lookup' || statement.kind === 'verdict-map') return true
+  return statement.kind === 'verdict' && 'chain' in statement.action
 }
 
 function missing(feature: string, module: string): MissingFeature {

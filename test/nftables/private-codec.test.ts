@@ -167,7 +167,17 @@ describe('a message about a private table', () => {
   })
 
   it('refuses an element that has no such text', () => {
-    for (const value of ['', 'x', '0x', '0x0', `0x${'00'.repeat(65)}`, '10.0.0.1 . tcp . 65536', '10.0.0.256', '1.2.3.4.5 . tcp . 1', 'fd00::1'])
+    for (const value of [
+      '',
+      'x',
+      '0x',
+      '0x0',
+      `0x${'00'.repeat(65)}`,
+      '10.0.0.1 . tcp . 65536',
+      '10.0.0.256',
+      '1.2.3.4.5 . tcp . 1',
+      'fd00::1',
+    ])
       assert.throws(
         () => requestOf((batch) => encodeElements(batch, 'NEWSETELEM', 'IPv4', 's', [{ ...JUMP, value }])),
         { code: 'netlink-unencodable' },

@@ -9,7 +9,7 @@ import type { NftElement, NftItem, NftOperation } from '../../src/nftables/types
 import { CodedError, MissingFeature } from '../../src/values/errors.ts'
 import { errorMessage, FakeTransport, type Reply, requests } from '../netlink/wire.ts'
 
-const [EPERM, ENOENT, EBUSY, EINVAL, EMSGSIZE] = [1, 2, 16, 22, 90]
+const [EPERM, ENOENT, EBUSY, EINVAL, EMSGSIZE, EOPNOTSUPP] = [1, 2, 16, 22, 90, 95]
 /** Message types inside a transaction. */
 const [NEWCHAIN, NEWRULE, NEWSET, NEWSETELEM, DELSETELEM] = [0x0a03, 0x0a06, 0x0a09, 0x0a0c, 0x0a0e]
 const GETSET = 0x0a0a
@@ -237,6 +237,21 @@ describe('operations on private tables', () => {
     }
     const [error] = await kernel.run(all('add', [nat]))
     assert.match(error?.message ?? '', /chains of type nat.*nft_chain_nat/)
+  })
+
+  it('of a rule that names a set or chain, which may be what is missing, blame no module', async () => {
+    for (const other of [
+      { kind: 'lookup', fields: ['daddr'], set: 'vips' },
+      { kind: 'verdict-map', fields: ['daddr'], map: 'vips' },
+      { kind: 'verdict', action: { kind: 'goto', chain: 'refuse' } },
+    ] as const) {
+      const rules = [{ statements: [{ kind: 'new-connection' } as const, other] }]
+      const chain: NftItem = { kind: 'chain', family: 'IPv4', name: 'c', rules }
+      const refusing = (errno: number) => new Kernel((message) => (message.type === NEWRULE ? errno : 0))
+      assert.deepEqual(codes(await refusing(ENOENT).run(all('add', [chain]))), new Map([[0, 'ENOENT']]))
+      // The answer of a kernel that has the expression, but not for this chain.
+      assert.deepEqual(codes(await refusing(EOPNOTSUPP).run(all('add', [chain]))), new Map([[0, 'nftables-missing']]))
+    }
   })
 
   it('are sent in smaller transactions where a datagram is too long', async () => {
