@@ -242,8 +242,8 @@ export class NftablesFirewall implements Firewall {
   }
 
   /**
-   * In one transaction, which nobody can interrupt, unless a pass has written the table since. What
-   * is refused of it is left to a pass.
+   * In as few transactions as the io makes of it, unless a pass has written the table since. What is
+   * refused of it is left to a pass, which reads everything.
    */
   async #rebuild(family: IpFamily): Promise<boolean> {
     const ops: NftOperation[] = []
@@ -259,7 +259,7 @@ export class NftablesFirewall implements Firewall {
       await table.apply(ops, signal)
       return true
     } catch {
-      // Closed.
+      // Closed, or it cannot be read or written now.
       return false
     }
   }
@@ -270,5 +270,5 @@ export class NftablesFirewall implements Firewall {
   }
 }
 
-/** Items that the io writes in one transaction. */
+/** More items are left to a pass, which gives others their turn. */
 const AT_ONCE = 900
