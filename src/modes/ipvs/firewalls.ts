@@ -89,7 +89,7 @@ async function readDropping({
   }
 }
 
-/** Whether the kernel has any of a firewall. Loads no module. */
+/** Whether the kernel has any of a firewall. The question may make the kernel load nf_tables, and no other module. */
 export async function isAnyLeft(
   families: readonly IpFamily[],
   signal: AbortSignal,

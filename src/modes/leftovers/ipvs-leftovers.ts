@@ -14,7 +14,8 @@ import { withLook } from '../look/look.ts'
 /**
  * Whether ipvs mode has left anything on this node that a removal would find: the device, a local
  * route, or a part of its firewall. Another program may have deleted any of them. Virtual servers
- * alone say nothing, because only the firewall says which of them are ours. Loads no module.
+ * alone say nothing, because only the firewall says which of them are ours. No module is loaded but
+ * nf_tables, by the kernel, when it is asked for tables.
  */
 export function hasIpvsLeftovers(signal: AbortSignal): Promise<boolean> {
   return withLook(async (look) => (await look.hasVirtualIps(signal)) || isAnyLeft(look.families, signal))
