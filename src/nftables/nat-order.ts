@@ -3,7 +3,11 @@
  * chain of type nat of another program.
  */
 
-/** Of the nftables firewall: before the chains of others at the usual priority. ip_vs takes packets of this node at -99. */
+/**
+ * Of the nftables firewall: before the chains of others at the usual priority. The kernel calls all
+ * chains of type nat at USUAL_NAT_PRIORITY, whatever theirs is, which is only their order there: so
+ * marks are set at -100. ip_vs takes answers to this node at -99, and its requests at -98.
+ */
 export const NAT_PRIORITY = -105
 /** Of the chains of iptables, and of `dstnat` in the words of nft (NF_IP_PRI_NAT_DST). */
 export const USUAL_NAT_PRIORITY = -100

@@ -69,7 +69,7 @@ export const RANGES = 'ranges-'
 
 /**
  * Before the chains of others at the usual priorities: our marks must be there when another program
- * translates, and our refusal when another one drops.
+ * translates, and our refusal when another one drops. Of type nat see NAT_PRIORITY.
  */
 const HOOKS = {
   'nat-prerouting': { type: 'nat', hook: 'prerouting', priority: NAT_PRIORITY },

@@ -34,16 +34,25 @@ interface Place {
 
 const NOTHING: Place = { hasTable: false, hasSets: false, isWhole: false }
 
+/**
+ * A table is in one of four states. There is none: it is written, and refuses nothing until its sets
+ * are filled. It has no owner (the process before this one has ended, or the kernel knows no owners):
+ * its chains are compared once with what this program writes, so that a restart changes nothing that
+ * is right, and it is taken over. It is ours. It is taken: another process writes, what the table has
+ * of the layout counts as wanted, and nothing is added or removed until it can be had.
+ */
 export class PlacedLayout {
   readonly #sync: PlacedLayoutOptions['sync']
   readonly #options: PlacedLayoutOptions
   readonly #wanted: WantedLayout
+  /** Of the keys of the layout. */
   readonly #familyOf = new Map<string, IpFamily>()
   readonly #places = new Map<IpFamily, Place>()
-  /** Families whose chains were compared with those of an earlier process. */
+  /** Families whose table was read, and compared if there was one. */
   readonly #known = new Set<IpFamily>()
+  /** Families whose table is taken, and the port id of its owner, as of the last pass. */
   readonly #taken = new Map<IpFamily, number>()
-  /** Port ids of other processes to which tables belonged when they were last read. */
+  /** The same as of the last reading; the next pass goes by it. */
   readonly #seenTaken = new Map<IpFamily, number>()
 
   constructor(options: PlacedLayoutOptions) {
@@ -72,7 +81,10 @@ export class PlacedLayout {
     this.#render()
   }
 
-  /** A table was read; undefined: there is none. The mirror does not tell to whom it belongs: the wanted item takes the place of an equal one. */
+  /**
+   * A table was read; undefined: there is none. The mirror would not tell to whom it belongs, because
+   * it keeps the wanted item in place of an equal one that was read.
+   */
   seen(family: IpFamily, table: PrivateTable | undefined): void {
     if (table?.takenBy === undefined) this.#seenTaken.delete(family)
     else this.#seenTaken.set(family, table.takenBy)
