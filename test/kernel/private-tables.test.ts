@@ -174,6 +174,27 @@ END
     assert.doesNotMatch(sh('nft list table ip kube-ipvs'), /dormant|policy drop|counter/)
   })
 
+  it('is read and repaired with names and padding that nft cannot write', async () => {
+    // So many that the kernel's count is compared with what it lists.
+    const many = Array.from({ length: 200 }, (_, index) => element('ports', `192.0.2.9 . tcp . ${index + 1}`))
+    const wanted = [...privateTables('IPv4'), ...many]
+    const name = "x  y; flush ruleset; '"
+    const theirs: readonly NftItem[] = [
+      // 192.0.2.9 . tcp . 1
+      element('ports', '0xc00002090600000100010000'),
+      { kind: 'set', family: 'IPv4', name, fields: ['dport'], isMap: false },
+      { kind: 'chain', family: 'IPv4', name, rules: [{ statements: [RETURN] }] },
+    ]
+    await kernel.apply(...all('add', [...wanted, ...theirs]))
+    const live = await kernel.tables.list('all', signal)
+    const keys = theirs.map((item) => nftKey(item))
+    assert.deepEqual([...(await kernel.tables.list(keys, signal)).keys()].sort(), keys.toSorted())
+    const ops = plan(wanted, live)
+    assert.deepEqual(ops.map((op) => NFT_TABLE.key(op)).sort(), keys.toSorted())
+    await kernel.apply(...ops)
+    assert.deepEqual(differences(wanted, await kernel.tables.list('all', signal)), [])
+  })
+
   it('has an element with an expression, which the kernel takes and nft does not write, replaced', async () => {
     const wanted = [...privateTables('IPv4'), element('health-check-ports', 'tcp . 10257')]
     await kernel.apply(...all('add', privateTables('IPv4')))
