@@ -4,6 +4,7 @@
  * listener of root or of the user who asks, and read up to a bound.
  */
 import { splitHostPort } from '../config/go-text.ts'
+import { plainAnswer } from '../inspect/plain-answer.ts'
 import { listenerUser } from '../node/listeners.ts'
 
 /** A port on which nothing listens refuses at once; a proxy on a busy node may need seconds. */
@@ -67,26 +68,10 @@ async function ask(
     return ''
   }
   try {
-    const answer = await fetch(`http://${reachable(metricsBindAddress)}${path}`, {
-      redirect: 'error',
-      signal: AbortSignal.timeout(ANSWER_MS),
-    })
-    return answer.ok && answer.body !== null ? await firstBytes(answer.body, maxBytes) : ''
+    return await plainAnswer(`http://${reachable(metricsBindAddress)}${path}`, maxBytes, ANSWER_MS)
   } catch {
     return ''
   }
-}
-
-async function firstBytes(body: ReadableStream<Uint8Array>, maxBytes: number): Promise<string> {
-  const chunks: Uint8Array[] = []
-  let bytes = 0
-  // Leaving the loop cancels the rest.
-  for await (const chunk of body) {
-    chunks.push(chunk)
-    bytes += chunk.length
-    if (bytes >= maxBytes) break
-  }
-  return Buffer.concat(chunks).subarray(0, maxBytes).toString()
 }
 
 /** Where a program that listens at an address can be reached: at loopback when it listens at every address. */

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { createServer, type RequestListener } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { test, type TestContext } from 'node:test'
+import { brotliCompressSync, gzipSync } from 'node:zlib'
 import { fallbackReason, runningMode, runningProxy } from '../../src/cli/running-proxy.ts'
 import { deadline } from '../support/deadline.ts'
 
@@ -65,6 +66,26 @@ test('an endless answer is read up to a bound', async (t) => {
   assert.equal(await fallbackReason(address), '')
   assert.ok(sent < 64 << 20, `${sent} bytes were taken`)
   while (ended < 2) await new Promise(setImmediate)
+})
+
+test('an answer is never decompressed, whatever the listener says it is', async (t) => {
+  for (const [name, encode] of [
+    ['br', brotliCompressSync],
+    ['gzip', gzipSync],
+  ] as const) {
+    const address = await serverOf(t, (_request, response) =>
+      response.writeHead(200, { 'content-encoding': name }).end(encode('ipvs')),
+    )
+    assert.equal(await runningMode(address), undefined)
+  }
+})
+
+test('a redirect is no answer', async (t) => {
+  const there = await port(t, 200, 'ipvs')
+  const address = await serverOf(t, (_request, response) =>
+    response.writeHead(302, { location: `http://127.0.0.1:${there}/proxyMode` }).end('ipvs'),
+  )
+  assert.equal(await runningMode(address), undefined)
 })
 
 test('a page of unfinished metrics takes linear time', async (t) => {
