@@ -1,6 +1,6 @@
 /**
  * `npm run release`: checks that this commit may be released, runs what must pass, and writes
- * image, chart, SBOMs, provenance and checksums into a folder. It pushes nothing; its last lines
+ * image, chart, SBOMs, OpenVEX, provenance and checksums into a folder. It pushes nothing; its last lines
  * say what to push where.
  */
 import { createHash } from 'node:crypto'
@@ -32,9 +32,11 @@ import { ownFolder } from './own-folder.ts'
 import { Unmet, finish, projectFolder, say, tail } from './progress.mjs'
 import { provenance, type Subject } from './release/provenance.ts'
 import { readReleaseTexts, versionProblems } from './release/versions.ts'
+import { ageProblem, openVex, readReview } from './release/vulnerabilities.ts'
 
 /** Files that a release is made of. */
-const RELEASED = /^(?:kube-ipvs-[\w.+-]+\.(?:spdx\.json|oci\.tar|tgz|provenance\.json)|SHA256SUMS)$/
+const RELEASED =
+  /^(?:kube-ipvs-[\w.+-]+\.(?:spdx\.json|openvex\.json|oci\.tar|tgz|provenance\.json)|SHA256SUMS(?:\.minisig)?)$/
 /** Everything of CI. */
 const TESTS_MS = 5_400_000
 
@@ -87,6 +89,8 @@ async function release(options: ReleaseOptions): Promise<void> {
   } finally {
     rmSync(work, { recursive: true, force: true })
   }
+  const vex = openVex(readReview(), VERSION, facts.created)
+  writeFileSync(join(into, `kube-ipvs-${VERSION}.openvex.json`), `${JSON.stringify(vex, undefined, 2)}\n`)
   const chart = await packageChart(into)
   const subjects = await subjectsOf(into)
   const inRegistry = { name: repository(), sha256: image.replace('sha256:', '') }
@@ -113,8 +117,10 @@ const imageFile = `kube-ipvs-${VERSION}.oci.tar`
 /** What keeps this checkout from being released, one sentence each. */
 async function problemsOfCheckout(): Promise<readonly string[]> {
   const changed = (await must('git', ['status', '--porcelain'])).trim()
+  const old = ageProblem(readReview(), Date.now())
   return [
     ...versionProblems(VERSION, readReleaseTexts()),
+    ...(old === undefined ? [] : [old]),
     ...(changed === '' ? [] : ['the checkout has changes that are not committed']),
     ...(findHelm(process.env) === undefined ? ['there is no helm to package the chart: npm run helm builds it'] : []),
   ]
@@ -177,6 +183,9 @@ function nextSteps(
     ...problems.map((problem) => `A release would be refused: ${problem}`),
   ]
   const publish = [
+    'To sign it, on the machine that has the key:',
+    `  minisign -S -s KEY -m ${into}/SHA256SUMS -t "kube-ipvs ${VERSION}"`,
+    `  node dev/release/verify.ts ${into} --key KEY.pub`,
     'To publish it:',
     `  skopeo copy --all oci-archive:${join(into, imageFile)}:v${VERSION} docker://${to}:v${VERSION}`,
     `  helm push ${join(into, chart ?? '')} oci://${to.replace(/\/[^/]+$/, '')}/charts`,

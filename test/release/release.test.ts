@@ -64,11 +64,17 @@ describe('a dry run of the release', { skip: missing === undefined ? false : `ne
   const { status, stdout, stderr } = spawnSync(process.execPath, args, { cwd: projectFolder, encoding: 'utf8' })
   const files = readdirSync(folder)
 
-  it('writes image, SBOM, provenance and checksums, and the chart where helm is', () => {
+  it('writes image, SBOM, OpenVEX, provenance and checksums, and the chart where helm is', () => {
     assert.equal(status, 0, stderr)
     const names = [`kube-ipvs-${VERSION}-linux-${DEBIAN_NAME[arch]}.spdx.json`, `kube-ipvs-${VERSION}.oci.tar`]
     const chart = findHelm(process.env) === undefined ? [] : [`kube-ipvs-${VERSION}.tgz`]
-    const all = ['SHA256SUMS', ...names, `kube-ipvs-${VERSION}.provenance.json`, ...chart]
+    const all = [
+      'SHA256SUMS',
+      ...names,
+      `kube-ipvs-${VERSION}.provenance.json`,
+      `kube-ipvs-${VERSION}.openvex.json`,
+      ...chart,
+    ]
     assert.deepEqual(files.toSorted(), all.toSorted())
     assert.match(execFileSync('sha256sum', ['-c', 'SHA256SUMS'], { cwd: folder, encoding: 'utf8' }), /oci\.tar: OK/)
   })
