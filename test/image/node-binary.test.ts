@@ -11,7 +11,7 @@ import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import { compareWithPublished, type PinnedNode, readPinnedNode } from '../../dev/image/node-binary.ts'
+import { compareWithPublished, pinsOf, type PinnedNode, readPinnedNode } from '../../dev/image/node-binary.ts'
 import { projectFolder } from '../../dev/progress.mjs'
 
 const sha256 = (bytes: Buffer | string): string => createHash('sha256').update(bytes).digest('hex')
@@ -49,6 +49,23 @@ describe('the binary of Node', () => {
     const compared = await compare()
     assert.equal(compared.result, 'equal')
     assert.equal(compared.result === 'equal' && compared.archiveSha256, hex)
+  })
+
+  it('is pinned as the packages of both architectures have it', () => {
+    const packageOf = (arch: string, version = '1.2.3') => {
+      mkdirSync(join(folder, arch, 'bin'), { recursive: true })
+      writeFileSync(join(folder, arch, 'bin/node'), `for ${arch}`)
+      return { name: `node-linux-${arch}`, version, license: 'MIT', folder: join(folder, arch), integrity: '' }
+    }
+    const [x64, arm64] = [packageOf('x64'), packageOf('arm64')]
+    assert.deepEqual(pinsOf({ x64, arm64 }), {
+      version: '1.2.3',
+      sha256: { x64: sha256('for x64'), arm64: sha256('for arm64') },
+    })
+    assert.throws(
+      () => pinsOf({ x64, arm64: packageOf('arm64', '1.2.4') }),
+      /several versions of Node: 1\.2\.3, 1\.2\.4/,
+    )
   })
 
   it('is refused when the archive is not the one of the list, or the list does not have it', async () => {
