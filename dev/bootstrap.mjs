@@ -28,6 +28,7 @@ const programs = {
   surfaces: { file: 'test/surfaces/main.ts', tools: [] },
   helm: { file: 'dev/helm/program.ts', tools: [] },
   release: { file: 'dev/release.ts', tools: [] },
+  evidence: { file: 'dev/evidence.ts', tools: [] },
   packets: {
     file: 'test/packets/main.ts',
     tools: ['ip', 'ipvsadm', 'iptables', 'ipset', 'conntrack', 'nft', 'sysctl'],
@@ -40,7 +41,7 @@ try {
   if (name === 'dependencies') await ensureDependencies()
   else if (!Object.hasOwn(programs, name))
     throw new Unmet(
-      `unknown program ${name}: demo, test, bench, oracle, packets, surfaces, helm, release or dependencies`,
+      `unknown program ${name}: demo, test, bench, oracle, packets, surfaces, helm, release, evidence or dependencies`,
     )
   else if (helpFor[name] !== undefined && (args.includes('--help') || args.includes('-h'))) console.log(helpFor[name])
   else await run(programs[name])
@@ -53,7 +54,8 @@ try {
 /** @param {{ file: string, tools: string[], optionalTools?: string[] }} program */
 async function run(program) {
   await ensureDependencies()
-  const hostOnly = ['surfaces', 'helm', 'release'].includes(name) || (name === 'test' && args.includes('--host-only'))
+  const hostOnly =
+    ['surfaces', 'helm', 'release', 'evidence'].includes(name) || (name === 'test' && args.includes('--host-only'))
   const wantsKernel = process.env.KUBE_IPVS_SKIP_KERNEL !== '1' && !hostOnly
   let chosen = ''
   if (wantsKernel) {

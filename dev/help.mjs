@@ -79,8 +79,13 @@ npm run release -- --dry-run           from any state of the checkout, without t
 npm run release -- --arch ARCH         x64 or arm64, again for both (default: both)
 npm run release -- --source URL        the repository, for labels and provenance (default: that of the hosted workflow)
 
-Writes the image of both architectures as one OCI archive, the chart, an SBOM for each architecture, the provenance, and
-SHA256SUMS. It pushes nothing: its last lines say what to push where. SOURCE_DATE_EPOCH replaces the time of the commit.`,
+Writes the image of both architectures as one OCI archive, the chart, an SBOM for each architecture, the OpenVEX document,
+the provenance, and SHA256SUMS. It pushes nothing: its last lines say what to push where. SOURCE_DATE_EPOCH replaces the time of the commit.`,
+  evidence: `npm run evidence                       measures every part, and writes docs/evidence/NAME.json and docs/evidence/results.md
+npm run evidence -- --only NAME        only this part; again for more: supply-chain
+npm run evidence -- --hours N          for parts that measure as long as they are told to
+
+docs/evidence/README.md says which question each part answers. Exit code 1 when a part has found a problem.`,
   surfaces: `npm run test:surfaces                            every recording in test/recordings/surfaces
 npm run test:surfaces -- PATTERN...              only cases whose name contains a PATTERN
 npm run test:surfaces -- --cases DIR             the recordings of another folder, which may hold some of them

@@ -8,20 +8,20 @@ import { join } from 'node:path'
 import { assemble, releaseTime } from '../image/assemble.ts'
 import { ARCHITECTURES, architectureOf } from '../image/contents.ts'
 import { finish, projectFolder } from '../progress.mjs'
+import type { Part, PartResult } from './part.ts'
 import { ageProblem, readReview, reviewProblems } from '../release/vulnerabilities.ts'
 import { builtFrom } from './supply-chain/built.ts'
 import { debianLicences, npmLicences } from './supply-chain/licences.ts'
 import { npmAnswer } from './supply-chain/npm-answer.ts'
 import { reproduce } from './supply-chain/reproducible.ts'
 
-export const supplyChain = {
+export const supplyChain: Part = {
   name: 'supply-chain',
   purpose: 'vulnerabilities, signatures and licences of what the image contains; two builds of one commit',
   run: measure,
 }
 
-/** Its `problems` are empty when everything that could be asked is right. */
-async function measure(): Promise<{ readonly problems: readonly string[]; readonly [key: string]: unknown }> {
+async function measure(): Promise<PartResult> {
   const review = readReview()
   const work = mkdtempSync(join(tmpdir(), 'kube-ipvs-supply-'))
   try {

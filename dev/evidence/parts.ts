@@ -1,0 +1,5 @@
+/** The parts of the evidence, in the order in which they run and appear. */
+import type { Part } from './part.ts'
+import { supplyChain } from './supply-chain.ts'
+
+export const PARTS: readonly Part[] = [supplyChain]
