@@ -79,6 +79,7 @@ describe('the workflow release', () => {
     assert.deepEqual([build?.needs, attest?.needs], ['tests', 'build'])
     assert.ok(tests?.steps.some(({ run }) => run === 'bash .ci/run'))
     assert.ok(build?.steps.some(({ run }) => run?.startsWith('npm run release -- --tests-passed ')))
+    assert.ok(build?.steps.some(({ run }) => /^npm audit --omit=dev .*\n^npm audit signatures /m.test(run ?? '')))
     assert.deepEqual(attest?.permissions, { 'id-token': 'write', attestations: 'write' })
   })
 })

@@ -41,7 +41,7 @@ export async function reproduce(architectures: readonly string[]): Promise<Repro
     for (const surroundings of SURROUNDINGS) {
       if (builds.length > 0) await wait(PAUSE_MS)
       say(`Building ${revision.slice(0, 8)} with umask ${surroundings.umask} and TZ ${surroundings.TZ} ...`)
-      builds.push(await build(join(root, surroundings.folder), surroundings, architectures))
+      builds.push(await build(join(root, surroundings.folder), revision, surroundings, architectures))
     }
   } finally {
     rmSync(root, { recursive: true, force: true })
@@ -51,12 +51,15 @@ export async function reproduce(architectures: readonly string[]): Promise<Repro
 
 async function build(
   folder: string,
+  revision: string,
   surroundings: Build['surroundings'],
   architectures: readonly string[],
 ): Promise<Build> {
   const startedAt = new Date().toISOString()
   mkdirSync(join(folder, '..'), { recursive: true })
   await must('git', ['clone', '--quiet', '--no-hardlinks', projectFolder, folder], projectFolder)
+  // The branch may have moved meanwhile.
+  await must('git', ['checkout', '--quiet', '--detach', revision], folder)
   await must('cp', ['-al', join(projectFolder, 'node_modules'), join(folder, 'node_modules')], projectFolder)
   const { umask, TZ, LC_ALL } = surroundings
   const into = join(folder, 'dist/release')
