@@ -8,6 +8,7 @@ import {
   copyFileSync,
   createReadStream,
   createWriteStream,
+  mkdirSync,
   mkdtempSync,
   readFileSync,
   readdirSync,
@@ -19,12 +20,13 @@ import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { parseArgs } from 'node:util'
+import { createGzip } from 'node:zlib'
 import { parse } from 'yaml'
 import { VERSION } from '../src/values/well-known.ts'
 import { findHelm } from './helm/program.ts'
 import { assemble, releaseTime } from './image/assemble.ts'
 import { type Architecture, ARCHITECTURES, architectureOf, DEBIAN_NAME, SBOM_PATH } from './image/contents.ts'
-import { tarOf } from './image/layer.ts'
+import { plainMode, tarOf } from './image/layer.ts'
 import { type Comparison, compareWithPublished } from './image/node-binary.ts'
 import { writeLayout } from './image/oci-layout.ts'
 import type { Component } from './image/sbom.ts'
@@ -85,7 +87,7 @@ async function release(options: ReleaseOptions): Promise<void> {
     say('Writing the image ...')
     const layout = join(work, 'oci')
     image = (await writeLayout(layout, assembled, facts, `v${VERSION}`)).index.digest
-    await pipeline(Readable.from(tarOf(layout)), createWriteStream(join(into, imageFile)))
+    await pipeline(Readable.from(tarOf(layout, plainMode)), createWriteStream(join(into, imageFile)))
   } finally {
     rmSync(work, { recursive: true, force: true })
   }
@@ -147,8 +149,23 @@ async function packageChart(into: string): Promise<string | undefined> {
   const helm = findHelm(process.env)
   if (helm === undefined) return undefined
   await must(helm, ['lint', 'helm', '--set', 'apiServer.host=192.0.2.1'])
-  await must(helm, ['package', 'helm', '--destination', into])
-  return readdirSync(into).find((file) => file.endsWith('.tgz'))
+  const work = mkdtempSync(join(tmpdir(), 'kube-ipvs-chart-'))
+  try {
+    await must(helm, ['package', 'helm', '--destination', work])
+    const chart = `kube-ipvs-${VERSION}.tgz`
+    // helm writes the time of the build into its archive; ours has none, and the same files.
+    const files = join(work, 'files')
+    mkdirSync(files)
+    await must('tar', ['-xzf', join(work, chart), '-C', files])
+    await pipeline(
+      Readable.from(tarOf(files, plainMode)),
+      createGzip({ level: 9 }),
+      createWriteStream(join(into, chart)),
+    )
+    return chart
+  } finally {
+    rmSync(work, { recursive: true, force: true })
+  }
 }
 
 /** Every file in a folder with its digest, sorted. */

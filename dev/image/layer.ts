@@ -38,9 +38,13 @@ const byName = (a: { readonly name: string }, b: { readonly name: string }): num
 const BLOCK = 512
 const TYPE = { file: '0', link: '2', folder: '5' } as const
 
+/** For an archive of files that nobody starts: whatever the umask was when they were written. */
+export const plainMode = ({ kind }: Entry): number => (kind === 'folder' ? 0o755 : 0o644)
+
 /** The archive in pieces, in their order. Throws when a path or the target of a link is too long for ustar. */
-export function* tarOf(top: string): Generator<Buffer> {
-  for (const entry of entriesBelow(top)) {
+export function* tarOf(top: string, modeOf = ({ mode }: Entry): number => mode): Generator<Buffer> {
+  for (const found of entriesBelow(top)) {
+    const entry = { ...found, mode: modeOf(found) }
     const target = entry.kind === 'link' ? readlinkSync(join(top, entry.path)) : ''
     yield header(entry, target)
     if (entry.kind !== 'file') continue

@@ -61,7 +61,18 @@ describe('a dry run of the release', { skip: missing === undefined ? false : `ne
   const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-release-test-'))
   after(() => rmSync(folder, { recursive: true }))
   const args = ['dev/release.ts', '--dry-run', '--into', folder, '--arch', arch, '--source', 'https://example.org/x']
-  const { status, stdout, stderr } = spawnSync(process.execPath, args, { cwd: projectFolder, encoding: 'utf8' })
+  // With another umask than other builds, which must not change the archives.
+  const { status, stdout, stderr } = spawnSync('sh', ['-c', 'umask 077; exec "$@"', 'sh', process.execPath, ...args], {
+    cwd: projectFolder,
+    encoding: 'utf8',
+  })
+  /** `-rw-r--r-- 0/0 1970-01-01`, of each entry. */
+  const entriesOf = (archive: string): readonly string[] =>
+    execFileSync('tar', ['--utc', '--numeric-owner', '-tvf', join(folder, archive)], { encoding: 'utf8' })
+      .trimEnd()
+      .split('\n')
+      .map((line) => line.replace(/^(\S+) +(\S+) +\d+ (\S+) .*$/, '$1 $2 $3'))
+  const PLAIN = ['-rw-r--r-- 0/0 1970-01-01', 'drwxr-xr-x 0/0 1970-01-01']
   const files = readdirSync(folder)
 
   it('writes image, SBOM, OpenVEX, provenance and checksums, and the chart where helm is', () => {
@@ -79,8 +90,17 @@ describe('a dry run of the release', { skip: missing === undefined ? false : `ne
     assert.match(execFileSync('sha256sum', ['-c', 'SHA256SUMS'], { cwd: folder, encoding: 'utf8' }), /oci\.tar: OK/)
   })
 
-  it('writes the chart and its checksum', needsHelm, () => {
+  it('writes archives that depend on no time and no umask', () => {
+    for (const archive of files.filter((file) => /\.(tar|tgz)$/.test(file)))
+      assert.deepEqual([...new Set(entriesOf(archive))].toSorted(), PLAIN, archive)
+  })
+
+  it('writes the chart, which helm reads, and its checksum', needsHelm, () => {
     const chart = `kube-ipvs-${VERSION}.tgz`
+    const shown = execFileSync(findHelm(process.env) ?? 'helm', ['show', 'chart', join(folder, chart)], {
+      encoding: 'utf8',
+    })
+    assert.match(shown, new RegExp(`^version: ${VERSION}$`, 'm'))
     assert.ok(files.includes(chart), files.join(', '))
     assert.match(readFileSync(join(folder, 'SHA256SUMS'), 'utf8'), new RegExp(`^[0-9a-f]{64}  ${chart}$`, 'm'))
   })
