@@ -202,7 +202,7 @@ function nextSteps(
   const publish = [
     'To sign it, on the machine that has the key:',
     `  minisign -S -s KEY -m ${into}/SHA256SUMS -t "kube-ipvs ${VERSION}"`,
-    `  node dev/release/verify.ts ${into} --key KEY.pub`,
+    `  node dev/release/verify.mjs ${into} --key KEY.pub`,
     'To publish it:',
     `  skopeo copy --all oci-archive:${join(into, imageFile)}:v${VERSION} docker://${to}:v${VERSION}`,
     `  helm push ${join(into, chart ?? '')} oci://${to.replace(/\/[^/]+$/, '')}/charts`,

@@ -8,7 +8,7 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it, type TestContext } from 'node:test'
-import { NotVerified, SIGNATURE_FILE, SUMS_FILE, verifyRelease, verifySignature } from '../../dev/release/verify.ts'
+import { NotVerified, SIGNATURE_FILE, SUMS_FILE, verifyRelease, verifySignature } from '../../dev/release/verify.mjs'
 
 const MINISIGN = {
   message: Buffer.from('aaaa  one\nbbbb  two\n'),
