@@ -71,6 +71,11 @@ export const OWN_FIELDS = {
     written: 'unlessDefault',
     flag: { name: 'firewall', group: 'own', value: 'auto|iptables|nftables', appliesWithFile: true },
   }),
+  'kubeIPVS.localhostNodePorts': field('boolean', false, LIVE_IN_IPVS_MODE, {
+    doc: 'TCP node ports also answer at 127.0.0.1 and ::1 of the node, by a relay in the daemon (docs/operating.md), whatever nodePortAddresses says. Iptables mode has iptables.localhostNodePorts.',
+    written: 'unlessDefault',
+    flag: { name: 'localhost-node-ports', group: 'own', appliesWithFile: true },
+  }),
   'kubeIPVS.fallback': field('text', 'iptables', IN_IPVS_MODE, {
     doc: 'What to do in ipvs mode when the kernel lacks ip_vs, or what the firewall needs (ip_set or xt_set, nf_tables): start in iptables mode, or end with an error as kube-proxy does.',
     words: ['iptables', 'none'],

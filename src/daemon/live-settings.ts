@@ -38,6 +38,7 @@ const APPLY: Readonly<Record<LivePath, Apply>> = {
   'iptables.minSyncPeriod': readByProxy,
   'kubeIPVS.virtualAddresses': readByProxy,
   'kubeIPVS.firewall': readByProxy,
+  'kubeIPVS.localhostNodePorts': readByProxy,
   'kubeIPVS.maxRealServers': readByProxy,
   'conntrack.maxPerCore': conntrack,
   'conntrack.min': conntrack,

@@ -24,6 +24,7 @@ import type { ObjectSink, Source } from '../watch/source.ts'
 import { FollowedNodeLabels, type OpenNodeLabels } from './followed-node-labels.ts'
 import { FollowedNode, frontendSettingsOf } from './followed-node.ts'
 import { HealthCheckPorts } from './health-check-ports.ts'
+import { LocalhostNodePorts, localhostSettingsOf } from './localhost-node-ports.ts'
 import { openMode } from './open-mode.ts'
 import { PassLog, type PassTotals } from './pass-log.ts'
 import { Proxy } from './proxy.ts'
@@ -124,6 +125,8 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
     // Health checks of Services answer with the health of the proxy, so that is first.
     health.passed(part, report)
     healthChecks.passed(part)
+    // After them, so that a health check port comes first.
+    localhostNodePorts.passed(part)
     flows.passed()
     options.passes?.add(report, isComplete)
     options.onWork?.()
@@ -154,6 +157,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
       // Rules and ports of the node, then the frontends that need them.
       mode.nodeChanged(view)
       healthChecks.nodeChanged(view.addresses, view.context.nodeIps)
+      localhostNodePorts.nodeChanged(view.addresses)
       loop.setContext(view.context)
       readiness.addressesChanged()
       loop.request()
@@ -174,6 +178,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
       nodeLabels.frontend(key, frontend)
       metrics.sync.frontend(key, frontend)
       healthChecks.frontend(key, frontend)
+      localhostNodePorts.frontend(key, frontend)
     },
     serviceProblems: (owner, found) => problems.report('service', owner, found),
     frontendsReady: () => metrics.sync.beginPass(),
@@ -224,7 +229,15 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
   )
 
   // What is reported: metrics, log, health.
-  const metrics = proxyMetrics({ ...options, mode, fallback, desired, nodeLabels, now })
+  const metrics = proxyMetrics({
+    ...options,
+    mode,
+    fallback,
+    desired,
+    nodeLabels,
+    relays: () => localhostNodePorts.counts,
+    now,
+  })
   const passLog = new PassLog({ log, desired, now })
   const { events } = options
   const isShared = options.needsNode !== false
@@ -239,6 +252,14 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
     nodePortAddresses: () => configuration().nodePortAddresses,
     isProxyHealthy: () => health.isHealthy,
     problems,
+  })
+  const localhostNodePorts: LocalhostNodePorts = new LocalhostNodePorts({
+    ...options,
+    ...localhostSettingsOf(configuration, mode.name),
+    families,
+    frontends: () => desired.frontends(),
+    problems,
+    now,
   })
 
   // Loop: frontends to kernel state, as soon as passes may run.
@@ -272,6 +293,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
     metrics,
     flows,
     healthChecks,
+    localhostNodePorts,
     rivals,
     serviceEvents,
     loop,

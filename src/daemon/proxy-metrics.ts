@@ -28,6 +28,8 @@ export interface ProxyMetricsOptions {
   readonly desired: DesiredFrontends
   readonly nodeLabels: Pick<FollowedNodeLabels, 'nodeCount'>
   readonly nodeName: string
+  /** Of node ports at 127.0.0.1 and ::1; undefined while they are switched off. */
+  readonly relays: Sources['relays']
   /** Requests to the API server, which the sources count. Absent: there are none. */
   readonly requests?: RequestCounts
   /** Of the local socket, which belongs to the process. Absent: there is none. */
@@ -67,6 +69,7 @@ function sourcesOf(options: ProxyMetricsOptions): Sources {
     room: () => desired.room,
     labelledNodeCount: () => nodeLabels.nodeCount,
     choiceCounts: () => desired.choiceCounts(),
+    relays: options.relays,
     local: options.local ?? new LocalCounts(),
     traffic: new ServiceTraffic({
       limit: readTraffic === undefined ? 0 : configuration.kubeIPVS.serviceMetricsLimit,

@@ -7,6 +7,7 @@ import type { Metrics } from '../metrics/metrics.ts'
 import type { Fallback } from '../modes/fallback.ts'
 import type { FlowRemoval } from '../modes/flow-removal.ts'
 import type { Mode, ModeWatch } from '../modes/mode.ts'
+import type { Relays } from '../relay/relays.ts'
 import type { HealthChecks } from '../serve/health-checks.ts'
 import type { ProblemLog } from '../serve/problem-log.ts'
 import type { DesiredFrontends, FrontendListener } from '../sync/desired-frontends.ts'
@@ -21,6 +22,7 @@ import type { FollowedNode } from './followed-node.ts'
 import type { FollowedNodeLabels } from './followed-node-labels.ts'
 import type { Inspected } from './inspected.ts'
 import type { HealthCheckPorts } from './health-check-ports.ts'
+import type { LocalhostNodePorts } from './localhost-node-ports.ts'
 import type { PassLog } from './pass-log.ts'
 import type { ProxyHealth } from './proxy-health.ts'
 import type { ProxyListener } from './proxy-listener.ts'
@@ -42,6 +44,7 @@ export interface ProxyParts {
   readonly metrics: Metrics
   readonly flows: FlowRemoval
   readonly healthChecks: HealthCheckPorts
+  readonly localhostNodePorts: LocalhostNodePorts
   readonly rivals: Rivals
   /** Absent: nobody takes Events. */
   readonly serviceEvents: ServiceEvents | undefined
@@ -63,6 +66,7 @@ export interface Handover {
   readonly source: SharedSource
   readonly objects: KnownObjects
   readonly healthChecks: HealthChecks
+  readonly relays: Relays
   /** Of all Nodes; undefined: not known. */
   readonly nodeLabels: NodeLabels | undefined
   /** In place of handing it over. */
@@ -123,7 +127,7 @@ export class Proxy {
    * node ports is served, and nothing is removed until they are known.
    */
   async start(from: SharedSource | Handover): Promise<void> {
-    const { mode, node, nodeLabels, readiness, listener, health, healthChecks } = this.#parts
+    const { mode, node, nodeLabels, readiness, listener, health, healthChecks, localhostNodePorts } = this.#parts
     health.follow({ families: mode.families, tables: () => mode.tableHealth(), parts: mode.parts })
     this.#watched = mode.watch(this.#watch)
     await node.tryAddresses()
@@ -131,6 +135,7 @@ export class Proxy {
     if ('objects' in from) {
       this.#source = from.source
       healthChecks.adopt(from.healthChecks)
+      localhostNodePorts.adopt(from.relays)
       if (from.nodeLabels !== undefined) nodeLabels.adopt(from.nodeLabels)
       await from.source.handOver(from.objects, listener.source)
     } else {
@@ -170,9 +175,10 @@ export class Proxy {
 
   /** Applies a configuration that differs only in fields that are live in its mode. */
   reconfigure(configuration: KubeProxyConfiguration): void {
-    const { inForce, mode, node, loop } = this.#parts
+    const { inForce, mode, node, loop, localhostNodePorts } = this.#parts
     inForce.configuration = configuration
     mode.reconfigured()
+    localhostNodePorts.reconfigured()
     node.report()
     // The room of the node may have changed.
     loop.request()
@@ -192,6 +198,7 @@ export class Proxy {
    */
   async close(isReplaced = false): Promise<Handover | undefined> {
     const { mode, node, nodeLabels, metrics, flows, healthChecks, rivals, loop, readiness, abort } = this.#parts
+    const { localhostNodePorts } = this.#parts
     const handover = isReplaced ? this.#handover() : undefined
     abort.abort(new CodedError('closed', 'the proxy is stopping'))
     readiness.close()
@@ -202,6 +209,7 @@ export class Proxy {
     this.#watched?.close()
     await this.#audits.close()
     healthChecks.close()
+    localhostNodePorts.close()
     rivals.close()
     this.#parts.serviceEvents?.close()
     await flows.close()
@@ -211,16 +219,18 @@ export class Proxy {
   }
 
   #handover(): Handover | undefined {
-    const { desired: objects, healthChecks: ports, nodeLabels } = this.#parts
+    const { desired: objects, healthChecks: ports, localhostNodePorts, nodeLabels } = this.#parts
     const source = this.#source
     if (!(source instanceof SharedSource)) return undefined
     source.hold(objects)
     const healthChecks = ports.release()
+    const relays = localhostNodePorts.release()
     const close = (): Promise<void> => {
       healthChecks.close()
+      relays.close()
       return source.close()
     }
-    return { source, objects, healthChecks, nodeLabels: nodeLabels.labels, close }
+    return { source, objects, healthChecks, relays, nodeLabels: nodeLabels.labels, close }
   }
 }
 

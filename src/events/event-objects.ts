@@ -106,6 +106,16 @@ export function healthCheckFailed(
   return { regarding, type: 'Warning', reason: 'FailedToStartServiceHealthcheck', action: 'Listen', note }
 }
 
+/** A node port of a Service cannot be opened at a loopback address of a node. kube-proxy has no such Event. */
+export function localhostNodePortFailed(
+  service: { readonly namespace: string; readonly name: string },
+  note: string,
+): Occurrence {
+  const { namespace, name } = service
+  const regarding = { kind: 'Service', namespace, name, apiVersion: 'v1' }
+  return { regarding, type: 'Warning', reason: 'FailedToListenAtLocalhost', action: 'Listen', note }
+}
+
 /** The codes of problems that are Events of their Service. */
 const SERVICE_PROBLEMS: Readonly<Record<string, { readonly reason: string; readonly action: string }>> = {
   'invalid-annotation': { reason: 'InvalidAnnotation', action: 'ReadAnnotations' },

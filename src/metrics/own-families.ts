@@ -150,6 +150,24 @@ export const OWN = {
     help: 'Answers to commands at the local socket, by their HTTP status.',
     labels: ['code'],
   },
+  localhostNodePorts: {
+    name: 'kubeipvs_localhost_node_ports',
+    type: 'gauge',
+    help: 'Node ports at 127.0.0.1 and ::1, by state: open, failing (the port cannot be opened, and is tried again) or left-out (the limit of sockets); absent unless kubeIPVS.localhostNodePorts is true.',
+    labels: ['state'],
+  },
+  localhostConnections: {
+    name: 'kubeipvs_localhost_connections',
+    type: 'gauge',
+    help: 'Connections to node ports at 127.0.0.1 and ::1 that are open; absent unless kubeIPVS.localhostNodePorts is true.',
+    labels: [],
+  },
+  localhostConnectionsTotal: {
+    name: 'kubeipvs_localhost_connections_total',
+    type: 'counter',
+    help: 'Connections to node ports at 127.0.0.1 and ::1, by result: relayed, unreachable (no endpoint answered), over-limit or foreign (the client was not at a loopback address).',
+    labels: ['result'],
+  },
   slowStarts: {
     name: 'kubeipvs_slow_starts_total',
     type: 'counter',

@@ -38,6 +38,7 @@ export function writeOwn(page: MetricsPage, sources: Sources): void {
   page.value(OWN.slowStarts, [], begun)
   page.value(OWN.labelledNodes, [], sources.labelledNodeCount())
   for (const [annotation, services] of sources.choiceCounts()) page.value(OWN.serviceChoices, [annotation], services)
+  writeRelays(page, sources.relays())
   for (const table of sources.tables) writeTable(page, table)
   for (const { name, entries, maxEntries } of ipvs?.setSizes() ?? []) {
     page.value(OWN.setEntries, [name], entries)
@@ -74,6 +75,18 @@ export async function writeTraffic(page: MetricsPage, traffic: ServiceTraffic): 
     page.value(OWN.serviceBytes, ['in', namespace, name], of(IN_BYTES))
     page.value(OWN.serviceBytes, ['out', namespace, name], of(OUT_BYTES))
   }
+}
+
+function writeRelays(page: MetricsPage, relays: ReturnType<Sources['relays']>): void {
+  if (relays === undefined) return
+  page.value(OWN.localhostNodePorts, ['failing'], relays.failing)
+  page.value(OWN.localhostNodePorts, ['left-out'], relays.leftOut)
+  page.value(OWN.localhostNodePorts, ['open'], relays.listening)
+  page.value(OWN.localhostConnections, [], relays.connections)
+  page.value(OWN.localhostConnectionsTotal, ['foreign'], relays.foreign)
+  page.value(OWN.localhostConnectionsTotal, ['over-limit'], relays.overLimit)
+  page.value(OWN.localhostConnectionsTotal, ['relayed'], relays.relayed)
+  page.value(OWN.localhostConnectionsTotal, ['unreachable'], relays.unreachable)
 }
 
 function writeTable(page: MetricsPage, table: CountedTable): void {

@@ -110,6 +110,19 @@ export interface Sources extends KernelSources {
   readonly labelledNodeCount: () => number
   /** Services by what they have chosen by annotation: the name of the annotation without its prefix. */
   readonly choiceCounts: () => ReadonlyMap<string, number>
+  /** Node ports at 127.0.0.1 and ::1 by state, and connections to them; undefined while they are switched off. */
+  readonly relays: () =>
+    | {
+        readonly listening: number
+        readonly failing: number
+        readonly leftOut: number
+        readonly connections: number
+        readonly relayed: number
+        readonly overLimit: number
+        readonly unreachable: number
+        readonly foreign: number
+      }
+    | undefined
   readonly traffic: ServiceTraffic
   readonly local: Pick<LocalCounts, 'isOpen' | 'answers'>
 }

@@ -43,6 +43,12 @@ export function processorCount(root = ''): number {
   return availableParallelism()
 }
 
+/** Files that this process may have open at one time; Node has raised the soft limit to the hard one. */
+export function openFilesLimit(): number {
+  const [, limit] = /^Max open files\s+(\d+)/m.exec(readFileSync('/proc/self/limits', 'utf8')) ?? []
+  return limit === undefined ? Number.POSITIVE_INFINITY : Number(limit)
+}
+
 /** Whether a module with parameters is loaded, or built into the kernel. Loads nothing. */
 export function isModuleThere(name: string): boolean {
   return existsSync(`/sys/module/${name}`)

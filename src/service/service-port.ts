@@ -39,6 +39,8 @@ export interface ServicePort extends PortEndpoints {
   readonly protocol: Protocol
   /** 1-65535 */
   readonly port: number
+  /** 1-65535; 0: the port has none. */
+  readonly nodePort: number
   /**
    * The fields of the Service that `sameServicePort` compares. A frontend that did not change may
    * hold an older Service.
@@ -93,6 +95,7 @@ export function makeServicePort(
     family,
     protocol: spec.protocol,
     port: spec.port,
+    nodePort: spec.nodePort,
     service,
     choices,
     vips,
@@ -137,6 +140,7 @@ export function sameServicePort(a: ServicePort, b: ServicePort): boolean {
       a.family === b.family &&
       a.protocol === b.protocol &&
       a.port === b.port &&
+      a.nodePort === b.nodePort &&
       sameService(a.service, b.service) &&
       a.choices === b.choices &&
       a.ignoresExternalIps === b.ignoresExternalIps &&
@@ -168,7 +172,8 @@ function sameSelection(a: Selection | undefined, b: Selection | undefined): bool
   return sameEndpoints(a.endpoints, b.endpoints)
 }
 
-function sameEndpoints(a: readonly Endpoint[], b: readonly Endpoint[]): boolean {
+/** Whether two lists have the same addresses and ports. */
+export function sameEndpoints(a: readonly Endpoint[], b: readonly Endpoint[]): boolean {
   if (a === b) return true
   if (a.length !== b.length) return false
   for (let index = 0; index < a.length; index++) {

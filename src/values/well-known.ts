@@ -8,6 +8,9 @@ export const SERVICE_DEVICE = 'kube-ipvs0'
 /** The unspecified address of each family, which means every address. */
 export const ANY_ADDRESS: Readonly<Record<IpFamily, string>> = { IPv4: '0.0.0.0', IPv6: '::' }
 
+/** The loopback address of each family. */
+export const LOOPBACK_ADDRESS: Readonly<Record<IpFamily, string>> = { IPv4: '127.0.0.1', IPv6: '::1' }
+
 /** The version of this program: that of package.json, which the bundle carries with it. */
 export const VERSION: string = manifest.version
 

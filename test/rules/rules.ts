@@ -55,6 +55,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'src/values',
   ],
   'src/metrics': ['src/service', 'src/sync', 'src/values'],
+  'src/relay': ['src/service', 'src/sync/owned-map.ts', 'src/values'],
   'src/serve': ['src/service', 'src/sync/owned-map.ts', 'src/values'],
   // The engine knows tables and sources by interface only.
   'src/sync': ['src/service', 'src/values'],
@@ -138,7 +139,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'src/values',
   ],
   // The daemon composed.
-  'src/daemon': [...SHARED_BY_MODES, 'src/inspect', 'src/modes', 'src/traffic'],
+  'src/daemon': [...SHARED_BY_MODES, 'src/inspect', 'src/modes', 'src/relay', 'src/traffic'],
   // Reads a node as facts, and what is wrong from the facts alone. It begins with what the daemon
   // says, as `status` does, and predicts a few packets, as `explain` does.
   'src/doctor': [

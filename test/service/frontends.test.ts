@@ -43,6 +43,7 @@ test('frontendComparison compares what tables, health checks and metrics read, a
       false,
     ],
     ['affinity', { service: service({ affinityTimeoutSeconds: 1 }) }, false],
+    ['node port', { servicePort: { nodePort: 30080 } }, false],
     ['choices', { servicePort: { choices: { maxConnections: 1 } } }, false],
     ['health check port', { service: service({ healthCheckNodePort: 1 }) }, false],
     ['age of the Service', { service: service({ createdAtMs: 1 }) }, false],

@@ -80,6 +80,16 @@ export function everythingCounted(): ScrapeInput {
         readTraffic: async () => undefined,
       },
       connections: () => [{ name: 'ipvs', messagesSent: 30, datagramsSent: 20, datagramsReceived: 10 }],
+      relays: () => ({
+        listening: 12,
+        failing: 2,
+        leftOut: 3,
+        connections: 4,
+        relayed: 50,
+        overLimit: 5,
+        unreachable: 6,
+        foreign: 7,
+      }),
       local: { isOpen: true, answers: new Map([[200, 4]]) },
       traffic: new ServiceTraffic({
         limit: 10,

@@ -38,6 +38,7 @@ export function frontendOf(change: FrontendChange = {}, endpoints: readonly stri
     family: familyOf(address),
     protocol: 'tcp',
     port,
+    nodePort: 0,
     service,
     choices: NO_CHOICES,
     vips: new Set(),
