@@ -49,10 +49,10 @@ export class RelayedConnection {
     this.#connect(undefined)
   }
 
-  /** Closes both sides at once. */
+  /** Resets both sides at once: an end could be taken for the end of an answer. */
   close(): void {
-    this.#options.client.destroy()
-    this.#upstream?.destroy()
+    reset(this.#options.client)
+    if (this.#upstream !== undefined) reset(this.#upstream)
   }
 
   #connect(lastError: NodeJS.ErrnoException | undefined): void {
@@ -91,14 +91,22 @@ export class RelayedConnection {
     if (other !== undefined && !other.destroyed) {
       // After an end in both directions the other one has the last bytes still to send, and closes by itself.
       if (socket.readableEnded && socket.writableFinished) return
-      if (other.connecting) other.destroy()
-      else if (socket.readableEnded && !other.writableFinished) other.once('finish', () => other.resetAndDestroy())
-      else other.resetAndDestroy()
+      if (socket.readableEnded && !other.writableFinished) other.once('finish', () => reset(other))
+      else reset(other)
     }
     if (this.#isClosed || other?.closed === false) return
     this.#isClosed = true
     this.#options.onClosed()
   }
+}
+
+/**
+ * One that still connects would wait for that. While its end is being sent the kernel's handle
+ * cannot be reset, and Node (24.21) would never close it.
+ */
+function reset(socket: Socket): void {
+  if (socket.connecting || (socket.writableEnded && !socket.writableFinished)) socket.destroy()
+  else socket.resetAndDestroy()
 }
 
 function timeout(): NodeJS.ErrnoException {

@@ -149,16 +149,13 @@ function relayedPortOf(servicePort: ServicePort): RelayedPort {
   const { family, nodePort: port, service, cluster, local, external } = servicePort
   const { namespace, name, affinityTimeoutSeconds } = service
   const selection = external.policy === 'Local' ? local : cluster
-  const endpoints = selection?.endpoints ?? []
-  const weights = selection && weightsOf(servicePort, selection)
-  const isUsed = (_: unknown, index: number): boolean => (weights?.[index] ?? 1) > 0
   return {
     family,
     port,
     namespace,
     name,
-    endpoints: weights === undefined ? endpoints : endpoints.filter(isUsed),
-    weights: weights?.filter(isUsed),
+    endpoints: selection?.endpoints ?? [],
+    weights: selection && weightsOf(servicePort, selection),
     affinityMs: affinityTimeoutSeconds * 1000,
   }
 }
