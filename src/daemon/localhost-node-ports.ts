@@ -111,9 +111,10 @@ export class LocalhostNodePorts {
 
   /** A pass has ended. The first one over the tables was over everything. */
   passed({ name }: Part): void {
+    if (!this.#isReady && name !== TABLES.name) return
     const changes = this.#wanted?.changes() ?? []
     if (this.#isReady) this.#relays.update(changes)
-    else if (name === TABLES.name) {
+    else {
       this.#isReady = true
       if (this.#families !== undefined) this.#relays.useFamilies(this.#families)
       this.#relays.takeOver(this.#listener, changes)

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { EndpointChoice } from '../../src/relay/endpoint-choice.ts'
 import type { RelayedPort } from '../../src/relay/wanted-relays.ts'
+import type { Endpoint } from '../../src/service/endpoints.ts'
 import { endpointsAt } from '../support/frontends.ts'
 
 const portOf = (addresses: readonly string[], change: Partial<RelayedPort> = {}): RelayedPort => ({
@@ -55,7 +56,7 @@ describe('EndpointChoice', () => {
           () => chance,
           () => 0,
         )
-        const tried = []
+        const tried: Endpoint[] = []
         for (let next = choice.next(port, tried); next !== undefined; next = choice.next(port, tried)) tried.push(next)
         assert.deepEqual(tried.map(({ address }) => address).sort(), ['10.1.0.1', '10.1.0.2', '10.1.0.3'])
       }
