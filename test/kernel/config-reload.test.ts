@@ -130,6 +130,15 @@ const LIVE: Readonly<Record<string, (processId: number) => Promise<void>>> = {
     )
     assert.deepEqual(virtualServers(), servers)
   },
+  'kubeIPVS.localhostNodePorts': async () => {
+    const isOpen = (): boolean => sh('ss -ltnH').includes(' 127.0.0.1:30080 ')
+    assert.equal(isOpen(), false)
+    bench.configure({ ...base, ...periods('1h'), kubeIPVS: { localhostNodePorts: true } })
+    await taken('kubeIPVS.localhostNodePorts')
+    await eventually(() => assert.equal(isOpen(), true))
+    bench.configure({ ...base, ...periods('1h') })
+    await eventually(() => assert.equal(isOpen(), false))
+  },
   'kubeIPVS.maxRealServers': async () => {
     const added = (): string[] => virtualServers().filter((line) => line.startsWith('-A '))
     await eventually(() => assert.equal(added().length, 2))
