@@ -72,7 +72,7 @@ export const OWN_FIELDS = {
     flag: { name: 'firewall', group: 'own', value: 'auto|iptables|nftables', appliesWithFile: true },
   }),
   'kubeIPVS.localhostNodePorts': field('boolean', false, LIVE_IN_IPVS_MODE, {
-    doc: 'TCP node ports also answer at 127.0.0.1 and ::1 of the node, by a relay in the daemon (docs/operating.md), whatever nodePortAddresses says. Iptables mode has iptables.localhostNodePorts.',
+    doc: 'TCP node ports also answer at 127.0.0.1 and ::1 of the node, by a relay in the daemon (docs/operating.md), whatever nodePortAddresses says; also after a fallback. Iptables mode has iptables.localhostNodePorts instead.',
     written: 'unlessDefault',
     flag: { name: 'localhost-node-ports', group: 'own', appliesWithFile: true },
   }),

@@ -2,7 +2,7 @@
  * Node ports at 127.0.0.1 and ::1, which IPVS cannot have: relays joined to frontends, passes, the
  * configuration and the node's addresses. While they are switched off nothing is kept for them.
  */
-import type { KubeProxyConfiguration, ProxyMode } from '../config/types.ts'
+import type { KubeProxyConfiguration } from '../config/types.ts'
 import { localhostNodePortFailed } from '../events/event-objects.ts'
 import type { Events } from '../events/event-recorder.ts'
 import { openFilesLimit } from '../node/host.ts'
@@ -23,7 +23,7 @@ import { LOOPBACK_ADDRESS } from '../values/well-known.ts'
 export interface LocalhostNodePortsOptions {
   readonly families: readonly IpFamily[]
   readonly nodeName: string
-  /** Whether the configuration in force switches them on, in this mode. */
+  /** Whether the configuration in force switches them on. */
   readonly isOn: () => boolean
   /** Files that the process may have open. */
   readonly openFiles: number
@@ -38,15 +38,17 @@ export interface LocalhostNodePortsOptions {
   readonly now: Clock
 }
 
-/** What the configuration says about them, for a proxy that runs in this mode. */
+/**
+ * What the configuration says about them. They belong to ipvs mode, also while that has fallen back:
+ * the rules of iptables mode leave loopback addresses alone then.
+ */
 export function localhostSettingsOf(
   configuration: () => KubeProxyConfiguration,
-  mode: ProxyMode,
 ): Pick<LocalhostNodePortsOptions, 'isOn' | 'ownPorts' | 'openFiles'> {
   const { healthzBindAddress, metricsBindAddress } = configuration()
   const addresses = [healthzBindAddress, metricsBindAddress].filter((address) => address !== '')
   return {
-    isOn: () => mode === 'ipvs' && configuration().kubeIPVS.localhostNodePorts,
+    isOn: () => configuration().mode === 'ipvs' && configuration().kubeIPVS.localhostNodePorts,
     ownPorts: addresses.map((address) => parseEndpoint(address).port),
     openFiles: openFilesLimit(),
   }

@@ -255,7 +255,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
   })
   const localhostNodePorts: LocalhostNodePorts = new LocalhostNodePorts({
     ...options,
-    ...localhostSettingsOf(configuration, mode.name),
+    ...localhostSettingsOf(configuration),
     families,
     frontends: () => desired.frontends(),
     problems,

@@ -23,6 +23,8 @@ export interface FallbackRun {
   readonly proxyMode: string
   readonly metric: string | undefined
   readonly routeLocalnet: string
+  /** Sockets of a node port, with kubeIPVS.localhostNodePorts. */
+  readonly localhostNodePorts: readonly string[]
   readonly status: string
   readonly statusJson: unknown
   /** What the log has after SIGHUP. */
@@ -118,6 +120,19 @@ try {
   child.kill('SIGHUP')
   await eventually(() => assert.ok(benches.ipvs.log.includes(LACKS)))
   const afterHangup = benches.ipvs.log.slice(log.length)
+  const NODE_PORT = { name: 'http', protocol: 'TCP', port: 80, nodePort: 30_080 }
+  benches.ipvs.write(
+    'localhost.yaml',
+    service('localhost', { type: 'NodePort', clusterIP: '10.96.2.1', ports: [NODE_PORT] }),
+    slice('localhost', ['10.244.2.1']),
+  )
+  benches.ipvs.configure({ kubeIPVS: { localhostNodePorts: true } })
+  const localhost = (): string[] =>
+    Array.from(sh('ss -ltnH').matchAll(/ (\S+:30080) /g), ([, socket = '']) => socket).sort()
+  await eventually(() => assert.equal(localhost().length, 1))
+  const localhostNodePorts = localhost()
+  benches.ipvs.remove('localhost.yaml')
+  await eventually(() => assert.deepEqual([localhost(), servedServices()], [[], SERVICES]))
   const modeMetric = (text: string): string | undefined => /^kubeipvs_mode.*$/m.exec(text)?.[0]
   benches.ipvs.configure({ mode: 'iptables' })
   await eventually(async () => assert.match(modeMetric(await answers('/metrics')) ?? '', /configured="iptables"/))
@@ -139,6 +154,7 @@ try {
     afterHangup,
     configured,
     routeLocalnet,
+    localhostNodePorts,
     status: status.stdout,
     statusJson: JSON.parse(statusJson.stdout),
     none: await none.command('', '--once'),

@@ -61,6 +61,9 @@ describe('the daemon in ipvs mode on a kernel without ip_vs', needs('kernel-with
   it('leaves route_localnet off, although iptables.localhostNodePorts is on by default', () =>
     assert.equal(run.routeLocalnet, '0'))
 
+  it('opens node ports at the loopback address if kubeIPVS.localhostNodePorts says so', () =>
+    assert.deepEqual(run.localhostNodePorts, ['127.0.0.1:30080']))
+
   it('asks the kernel again on SIGHUP, and continues', () =>
     assert.match(run.afterHangup, /iptables mode stays" lacks="the kernel has no IPVS \(module ip_vs\)"/))
 

@@ -97,14 +97,13 @@ describe('LocalhostNodePorts', () => {
   it('are off by default and in iptables mode, and leave the ports of the daemon to it', () => {
     const configuration = defaultConfiguration()
     const on = { ...configuration, kubeIPVS: { ...configuration.kubeIPVS, localhostNodePorts: true } }
-    assert.equal(localhostSettingsOf(() => configuration, 'ipvs').isOn(), false)
-    assert.equal(localhostSettingsOf(() => on, 'ipvs').isOn(), true)
-    // Also after a fallback from ipvs mode.
-    assert.equal(localhostSettingsOf(() => on, 'iptables').isOn(), false)
-    assert.deepEqual(localhostSettingsOf(() => on, 'ipvs').ownPorts, [10_256, 10_249])
+    assert.equal(localhostSettingsOf(() => configuration).isOn(), false)
+    assert.equal(localhostSettingsOf(() => on).isOn(), true)
+    assert.equal(localhostSettingsOf(() => ({ ...on, mode: 'iptables' })).isOn(), false)
+    assert.deepEqual(localhostSettingsOf(() => on).ownPorts, [10_256, 10_249])
     const closed = { ...on, healthzBindAddress: '', metricsBindAddress: '[::1]:9999' }
-    assert.deepEqual(localhostSettingsOf(() => closed, 'ipvs').ownPorts, [9999])
-    assert.ok(localhostSettingsOf(() => on, 'ipvs').openFiles >= 256)
+    assert.deepEqual(localhostSettingsOf(() => closed).ownPorts, [9999])
+    assert.ok(localhostSettingsOf(() => on).openFiles >= 256)
   })
 
   it('open after the first pass over everything, and report a taken port once', async (t) => {
@@ -193,7 +192,7 @@ describe('LocalhostNodePorts', () => {
     assert.deepEqual([await isOpen(kept), await isOpen(dropped)], [true, false])
     assert.equal(next.problems.count, 1)
 
-    // A proxy in iptables mode, or with the option off, wants none.
+    // A proxy that is configured for iptables mode, or with the option off, wants none.
     const last = newPorts(t, () => false)
     last.ports.adopt(next.ports.release())
     last.ports.nodeChanged(LO)
