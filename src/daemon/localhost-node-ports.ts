@@ -11,6 +11,7 @@ import { WantedRelays } from '../relay/wanted-relays.ts'
 import type { ProblemLog } from '../serve/problem-log.ts'
 import type { Frontend, FrontendKey } from '../service/frontends.ts'
 import type { InterfaceAddress } from '../service/node-addresses.ts'
+import type { DesiredFrontends } from '../sync/desired-frontends.ts'
 import { type Part, TABLES } from '../sync/part.ts'
 import { parseEndpoint } from '../values/address.ts'
 import type { Clock } from '../values/clock.ts'
@@ -39,19 +40,27 @@ export interface LocalhostNodePortsOptions {
 }
 
 /**
- * What the configuration says about them. They belong to ipvs mode, also while that has fallen back:
- * the rules of iptables mode leave loopback addresses alone then.
+ * Those of a proxy with this configuration. They belong to ipvs mode, also while that has fallen
+ * back: the rules of iptables mode leave loopback addresses alone then.
  */
-export function localhostSettingsOf(
-  configuration: () => KubeProxyConfiguration,
-): Pick<LocalhostNodePortsOptions, 'isOn' | 'ownPorts' | 'openFiles'> {
+export function openLocalhostNodePorts({
+  configuration,
+  desired,
+  ...options
+}: Omit<LocalhostNodePortsOptions, 'isOn' | 'ownPorts' | 'openFiles' | 'frontends'> & {
+  /** The configuration in force. */
+  readonly configuration: () => KubeProxyConfiguration
+  readonly desired: Pick<DesiredFrontends, 'frontends'>
+}): LocalhostNodePorts {
   const { healthzBindAddress, metricsBindAddress } = configuration()
   const addresses = [healthzBindAddress, metricsBindAddress].filter((address) => address !== '')
-  return {
+  return new LocalhostNodePorts({
+    ...options,
     isOn: () => configuration().mode === 'ipvs' && configuration().kubeIPVS.localhostNodePorts,
     ownPorts: addresses.map((address) => parseEndpoint(address).port),
     openFiles: openFilesLimit(),
-  }
+    frontends: () => desired.frontends(),
+  })
 }
 
 /** Subject of the problem that some ports are left out. */

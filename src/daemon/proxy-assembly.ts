@@ -24,7 +24,7 @@ import type { ObjectSink, Source } from '../watch/source.ts'
 import { FollowedNodeLabels, type OpenNodeLabels } from './followed-node-labels.ts'
 import { FollowedNode, frontendSettingsOf } from './followed-node.ts'
 import { HealthCheckPorts } from './health-check-ports.ts'
-import { LocalhostNodePorts, localhostSettingsOf } from './localhost-node-ports.ts'
+import { openLocalhostNodePorts } from './localhost-node-ports.ts'
 import { openMode } from './open-mode.ts'
 import { PassLog, type PassTotals } from './pass-log.ts'
 import { Proxy } from './proxy.ts'
@@ -229,15 +229,8 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
   )
 
   // What is reported: metrics, log, health.
-  const metrics = proxyMetrics({
-    ...options,
-    mode,
-    fallback,
-    desired,
-    nodeLabels,
-    relays: () => localhostNodePorts.counts,
-    now,
-  })
+  const localhostNodePorts = openLocalhostNodePorts({ ...options, configuration, families, desired, problems, now })
+  const metrics = proxyMetrics({ ...options, mode, fallback, desired, nodeLabels, localhostNodePorts, now })
   const passLog = new PassLog({ log, desired, now })
   const { events } = options
   const isShared = options.needsNode !== false
@@ -252,14 +245,6 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
     nodePortAddresses: () => configuration().nodePortAddresses,
     isProxyHealthy: () => health.isHealthy,
     problems,
-  })
-  const localhostNodePorts: LocalhostNodePorts = new LocalhostNodePorts({
-    ...options,
-    ...localhostSettingsOf(configuration),
-    families,
-    frontends: () => desired.frontends(),
-    problems,
-    now,
   })
 
   // Loop: frontends to kernel state, as soon as passes may run.

@@ -15,6 +15,7 @@ import type { FeatureGate, Sources } from '../metrics/sources.ts'
 import { SyncCounts } from '../metrics/sync-counts.ts'
 import type { DesiredFrontends } from '../sync/desired-frontends.ts'
 import type { FollowedNodeLabels } from './followed-node-labels.ts'
+import type { LocalhostNodePorts } from './localhost-node-ports.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { Fallback } from '../modes/fallback.ts'
 import type { Clock } from '../values/clock.ts'
@@ -28,8 +29,7 @@ export interface ProxyMetricsOptions {
   readonly desired: DesiredFrontends
   readonly nodeLabels: Pick<FollowedNodeLabels, 'nodeCount'>
   readonly nodeName: string
-  /** Of node ports at 127.0.0.1 and ::1; undefined while they are switched off. */
-  readonly relays: Sources['relays']
+  readonly localhostNodePorts: Pick<LocalhostNodePorts, 'counts'>
   /** Requests to the API server, which the sources count. Absent: there are none. */
   readonly requests?: RequestCounts
   /** Of the local socket, which belongs to the process. Absent: there is none. */
@@ -69,7 +69,7 @@ function sourcesOf(options: ProxyMetricsOptions): Sources {
     room: () => desired.room,
     labelledNodeCount: () => nodeLabels.nodeCount,
     choiceCounts: () => desired.choiceCounts(),
-    relays: options.relays,
+    relays: () => options.localhostNodePorts.counts,
     local: options.local ?? new LocalCounts(),
     traffic: new ServiceTraffic({
       limit: readTraffic === undefined ? 0 : configuration.kubeIPVS.serviceMetricsLimit,

@@ -7,8 +7,9 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer, type Server } from 'node:net'
 import { describe, it, type TestContext } from 'node:test'
+import type { KubeProxyConfiguration } from '../../src/config/types.ts'
 import { defaultConfiguration } from '../../src/config/load.ts'
-import { LocalhostNodePorts, localhostSettingsOf } from '../../src/daemon/localhost-node-ports.ts'
+import { LocalhostNodePorts, openLocalhostNodePorts } from '../../src/daemon/localhost-node-ports.ts'
 import type { Occurrence } from '../../src/events/event-objects.ts'
 import { ProblemLog } from '../../src/serve/problem-log.ts'
 import type { Frontend, FrontendKey } from '../../src/service/frontends.ts'
@@ -94,16 +95,42 @@ const isOpen = async (port: number): Promise<boolean> => {
 }
 
 describe('LocalhostNodePorts', () => {
-  it('are off by default and in iptables mode, and leave the ports of the daemon to it', () => {
+  it('are off by default and in iptables mode, and leave the ports of the daemon to it', async (t) => {
+    const { port: endpointPort } = await listen(t, '127.0.0.2')
+    const [port, ownPort] = [await freePort(t), await freePort(t)]
     const configuration = defaultConfiguration()
-    const on = { ...configuration, kubeIPVS: { ...configuration.kubeIPVS, localhostNodePorts: true } }
-    assert.equal(localhostSettingsOf(() => configuration).isOn(), false)
-    assert.equal(localhostSettingsOf(() => on).isOn(), true)
-    assert.equal(localhostSettingsOf(() => ({ ...on, mode: 'iptables' })).isOn(), false)
-    assert.deepEqual(localhostSettingsOf(() => on).ownPorts, [10_256, 10_249])
-    const closed = { ...on, healthzBindAddress: '', metricsBindAddress: '[::1]:9999' }
-    assert.deepEqual(localhostSettingsOf(() => closed).ownPorts, [9999])
-    assert.ok(localhostSettingsOf(() => on).openFiles >= 256)
+    const on = { ...configuration.kubeIPVS, localhostNodePorts: true }
+    let inForce: KubeProxyConfiguration = { ...configuration, metricsBindAddress: `[::1]:${ownPort}` }
+    const log = recordingLog(2)
+    const problems = new ProblemLog(log)
+    const frontends = [nodePort('a', port, endpointPort), nodePort('bb', ownPort, endpointPort)]
+    const ports = openLocalhostNodePorts({
+      configuration: () => inForce,
+      families: ['IPv4'],
+      nodeName: 'node0',
+      desired: {
+        frontends: () => frontends.map((value) => [value.key, { owner: '', rank: 0, since: 0, value }] as const),
+      },
+      problems,
+      log,
+      now: () => performance.now(),
+    })
+    t.after(() => ports.close())
+    ports.nodeChanged(LO)
+    ports.passed(TABLES)
+    assert.equal(ports.counts, undefined)
+    inForce = { ...inForce, kubeIPVS: on }
+    ports.reconfigured()
+    await until('it is open', () => isOpen(port))
+    await until('a problem', () => problems.count === 1)
+    assert.deepEqual(
+      Array.from(problems.current(), ({ message }) => message),
+      [`node node0 cannot listen at 127.0.0.1:${ownPort} for the node port: it is a port of kube-ipvs itself`],
+    )
+    inForce = { ...inForce, mode: 'iptables' }
+    ports.reconfigured()
+    assert.equal(await isOpen(port), false)
+    assert.equal(problems.count, 0)
   })
 
   it('open after the first pass over everything, and report a taken port once', async (t) => {

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict'
 import type { ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
 import { LOOPBACK_ADDRESS } from '../../src/values/well-known.ts'
 import { ADDRESSES, Cluster, NODE } from '../support/cluster.ts'
@@ -208,6 +208,19 @@ for (const { firewall, needed, other } of ROWS)
       assert.equal(read, sent)
       server.close()
       bench.remove('big.yaml')
+    })
+
+    it('reset a client that is not at a loopback address, where another program lets it in', async () => {
+      const setting = '/proc/sys/net/ipv4/conf/all/route_localnet'
+      assert.equal(readFileSync(setting, 'utf8').trim(), '0')
+      sh(`ip netns exec client-${process.pid} sh -c 'echo 1 > ${setting}
+        ip route del local 127.0.0.0/8 dev lo table local; ip route del local 127.0.0.1 dev lo table local
+        ip route add 127.0.0.1/32 via ${NODE.IPv4}'`)
+      assert.equal(await cluster.ask('client', local(1, 'IPv4'), { withinMs: 1000 }), 'nothing')
+      writeFileSync(setting, '1')
+      assert.equal(await cluster.ask('client', local(1, 'IPv4')), 'ECONNRESET')
+      writeFileSync(setting, '0')
+      assert.equal(await metric('kubeipvs_localhost_connections_total{result="foreign"}'), 1)
     })
 
     if (other !== undefined)
