@@ -124,9 +124,9 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
     rivals.passed(report)
     // Health checks of Services answer with the health of the proxy, so that is first.
     health.passed(part, report)
-    healthChecks.passed(part)
-    // After them, so that a health check port comes first.
+    // Before health checks, whose ports it gives up.
     localhostNodePorts.passed(part)
+    healthChecks.passed(part)
     flows.passed()
     options.passes?.add(report, isComplete)
     options.onWork?.()
