@@ -20,7 +20,7 @@ import { silentLog } from '../../src/values/log.ts'
 import { NFT } from '../support/bare-guest.ts'
 import { Cluster, type From, REFUSAL_MS } from '../support/cluster.ts'
 import { Workbench } from '../support/daemon.ts'
-import { deadline, eventually } from '../support/deadline.ts'
+import { eventually } from '../support/deadline.ts'
 import { everyKind, FAMILIES, frontend, inBothFamilies, type Kind, settled } from '../support/every-kind.ts'
 import { frontendOf } from '../support/frontends.ts'
 import { freshNode } from '../support/kernel-state.ts'
@@ -53,8 +53,6 @@ const PROGRAMS = [
 const SERVICES = [everyKind(1, ['a']), everyKind(2, ['c']), everyKind(3, ['a'], LOCAL), everyKind(4, ['a'], RANGES)]
 
 const FLUSHES = 20
-/** From the end of a flush until all is there again: the fastest time, because other guests use the processor too. */
-const REPAIRED_MS = 50
 
 const list = (family: 'ip' | 'ip6'): string => run([NFT, 'list', 'table', family, 'kube-ipvs'])
 
@@ -255,7 +253,7 @@ describe('the nftables firewall on tables that belong to no socket', needs('nft'
     assert.ok(writers.length > 0)
   })
 
-  it('is repaired again and again, each time at once', async (t) => {
+  it('is repaired again and again, each time by one pass that the announcement asks for', async (t) => {
     const reconciler = new Reconciler(firewall.stages(() => undefined))
     const pass = () => reconciler.pass({ signal, now: () => performance.now(), mayRemove: true })
     for (let index = 1; index <= 200; index++) {
@@ -278,9 +276,7 @@ describe('the nftables firewall on tables that belong to no socket', needs('nft'
         `after flush ${flush + 1}`,
       )
     }
-    const fastest = Math.min(...times)
-    t.diagnostic(`repaired within ${fastest.toFixed(1)} to ${Math.max(...times).toFixed(1)} ms`)
-    assert.ok(fastest <= deadline(REPAIRED_MS), times.join())
+    t.diagnostic(`repaired within ${Math.min(...times).toFixed(1)} to ${Math.max(...times).toFixed(1)} ms`)
   })
 
   it('repairs one element that another program deleted', async () => {
