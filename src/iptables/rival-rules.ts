@@ -20,6 +20,8 @@ const CONTINUES: ReadonlySet<string> = new Set([...TARGETS_WITHOUT_EFFECT, 'CONN
 /** Work of one search. A ruleset with more in front of our jump counts as one that takes packets. */
 const MAX_RULES = 10_000
 const MAX_TAKERS = 20
+/** Jumps one behind the other. Chains that lead further count as ones that take packets. */
+const MAX_DEPTH = 200
 
 /**
  * @param index of our jump in its chain
@@ -58,14 +60,16 @@ class Search {
   takersOf(rule: string, chain: string): readonly string[] {
     const found: string[] = []
     // What a chain does is the same wherever it is jumped to, but for the first jump a return is the end, too.
-    this.#follow(rule, chain, true, found, new Set())
+    this.#follow(rule, chain, 0, found, new Set())
     return found
   }
 
-  #follow(rule: string, chain: string, isBase: boolean, found: string[], seen: Set<string>): void {
+  /** @param depth number of jumps that led here */
+  #follow(rule: string, chain: string, depth: number, found: string[], seen: Set<string>): void {
     if (found.length >= MAX_TAKERS) return
     const text = `-A ${chain} ${rule}`
-    if (this.#left-- <= 0) return void found.push(text)
+    if (this.#left-- <= 0 || depth > MAX_DEPTH) return void found.push(text)
+    const isBase = depth === 0
     const options = ruleOptions(rule)
     if (this.#isForOthers(options)) return
     const jump = options.find(({ name }) => name === '-j' || name === '-g')
@@ -82,7 +86,7 @@ class Search {
     this.visited.add(target)
     if (seen.has(target)) return
     seen.add(target)
-    for (const next of rules) this.#follow(next, target, false, found, seen)
+    for (const next of rules) this.#follow(next, target, depth + 1, found, seen)
   }
 
   /** Whether the rule is only for one address that no Service has. */

@@ -28,6 +28,13 @@ const PORTMAP = {
 const JUMP = '-m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT'
 
 describe('findRival', () => {
+  it('ends in chains that lead very far, and counts them as a rival', () => {
+    const far = Object.fromEntries(Array.from({ length: 9000 }, (_, index) => [`C${index}`, [`-j C${index + 1}`]]))
+    assert.equal(search(['-j C0'], { ...far, C9000: ['-j RETURN'] }).rival?.rule, '-j C0')
+    const near = Object.fromEntries(Array.from({ length: 50 }, (_, index) => [`C${index}`, [`-j C${index + 1}`]]))
+    assert.equal(search(['-j C0'], { ...near, C50: ['-j RETURN'] }).rival, undefined)
+  })
+
   it('finds the jump of a hostPort, and the rules and ports that take packets', () => {
     const { rival, watched } = search(['-j KUBE-HOSTPORTS', JUMP], PORTMAP)
     assert.equal(rival?.rule, JUMP)
