@@ -193,7 +193,12 @@ export function decodeGateways(
   return gateways.length === 0 ? undefined : { isDefault: view.getUint8(start + 1) === 0, gateways }
 }
 
-function gatewaysIn(attributes: AttributeCursor, family: IpFamily, view: DataView): readonly string[] {
+function gatewaysIn(
+  attributes: AttributeCursor,
+  family: IpFamily,
+  view: DataView,
+  isNextHop = false,
+): readonly string[] {
   const found: string[] = []
   while (attributes.next()) {
     const { bytes, offset, length } = attributes
@@ -209,7 +214,10 @@ function gatewaysIn(attributes: AttributeCursor, family: IpFamily, view: DataVie
         break
       }
       case RTA_MULTIPATH:
-        for (const nextHop of nextHops(attributes, view)) found.push(...gatewaysIn(nextHop.attributes, family, view))
+        // A next hop has none of its own.
+        if (!isNextHop)
+          for (const nextHop of nextHops(attributes, view))
+            found.push(...gatewaysIn(nextHop.attributes, family, view, true))
         break
     }
   }
@@ -230,7 +238,7 @@ export function decodeGatewayInterfaces(message: ReceivedMessage): readonly numb
     else if (attributes.type === RTA_GATEWAY || attributes.type === RTA_VIA) hasGateway = true
     else if (attributes.type === RTA_MULTIPATH)
       for (const nextHop of nextHops(attributes, view))
-        if (gatewaysIn(nextHop.attributes, family, view).length > 0) found.push(nextHop.interfaceIndex)
+        if (gatewaysIn(nextHop.attributes, family, view, true).length > 0) found.push(nextHop.interfaceIndex)
   }
   if (hasGateway) found.push(index)
   return found.length === 0 ? undefined : found

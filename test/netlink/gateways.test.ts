@@ -35,7 +35,26 @@ const GATEWAY_ROUTES: readonly (readonly [title: string, bytes: string, gateways
   ],
 ]
 
+/** A route whose next hop has next hops of its own, and so on, as no kernel writes it. */
+function nestedHops(depth: number): Uint8Array {
+  let inner = Buffer.from('08000500c0000209', 'hex')
+  for (let level = 0; level < depth; level++) {
+    const outer = Buffer.alloc(12 + inner.length)
+    outer.writeUInt16LE(outer.length, 0)
+    outer.writeUInt16LE(9, 2)
+    outer.writeUInt16LE(outer.length - 4, 4)
+    inner.copy(outer, 12)
+    inner = outer
+  }
+  return message(0x18, 0, 1, Buffer.concat([Buffer.from('02000000fe03000100000000', 'hex'), inner]))
+}
+
 describe('decodeGateways', () => {
+  it('reads next hops, but none inside others', () => {
+    assert.deepEqual(decodeGateways(onlyMessage(nestedHops(1)))?.gateways, ['192.0.2.9'])
+    for (const depth of [2, 5000]) assert.equal(decodeGateways(onlyMessage(nestedHops(depth))), undefined)
+  })
+
   for (const [title, bytes, gateways] of GATEWAY_ROUTES)
     it(`reads ${title}`, () => assert.deepEqual(decodeGateways(onlyMessage(hex(bytes))), { isDefault: true, gateways }))
 
