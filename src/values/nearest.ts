@@ -12,6 +12,8 @@ export function nearest(word: string, candidates: readonly string[]): string | u
   let best: string | undefined
   let bestDistance = Math.min(3, Math.max(1, Math.floor(word.length / 3))) + 1
   for (const candidate of candidates) {
+    // Each letter more or less is a change, and the word may be very long.
+    if (Math.abs(candidate.length - word.length) >= bestDistance) continue
     const distance = editDistance(word.toLowerCase(), candidate.toLowerCase())
     if (distance < bestDistance && distance < word.length) {
       best = candidate
