@@ -1,4 +1,5 @@
 /** The keys that somebody presses, from the bytes that a terminal sends. */
+import { ownMember } from '../values/own-member.ts'
 
 export type Key =
   | { readonly name: 'text'; readonly text: string }
@@ -53,14 +54,14 @@ export function keysOf(text: string): readonly Key[] {
   for (let rest = text; rest !== ''; ) {
     const sequence = rest.startsWith(ESC) ? SEQUENCE.exec(rest.slice(1)) : null
     if (sequence !== null) {
-      keys.push({ name: SEQUENCES[sequence[1] ?? ''] ?? 'unknown' })
+      keys.push({ name: ownMember(SEQUENCES, sequence[1] ?? '') ?? 'unknown' })
       rest = rest.slice(1 + sequence[0].length)
       continue
     }
     const letter = String.fromCodePoint(rest.codePointAt(0) ?? 0)
     rest = rest.slice(letter.length)
     if (letter === ESC) keys.push({ name: 'escape' })
-    else if (/^\p{C}$/u.test(letter)) keys.push({ name: CONTROLS[letter] ?? 'unknown' })
+    else if (/^\p{C}$/u.test(letter)) keys.push({ name: ownMember(CONTROLS, letter) ?? 'unknown' })
     else keys.push({ name: 'text', text: letter })
   }
   return keys

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { KeyScreen, type KeyScreenOptions } from './key-screen.ts'
 import type { Key } from './keys.ts'
 import { type Extent, firstShown, scrolled } from './scroll.ts'
+import { ownMember } from '../values/own-member.ts'
 
 export type ScreenSize = KeyScreen['size']
 
@@ -81,7 +82,7 @@ export function scrolledText(text: ScrolledText, periodMs: number): LiveView {
     pauseMs: () => periodMs,
     press: (key) => {
       if (key.name === 'interrupt' || (key.name === 'text' && key.text.toLowerCase() === 'q')) return 'quit'
-      top = scrolled(top, key.name === 'text' ? LETTERS[key.text] : key.name, extent) ?? top
+      top = scrolled(top, key.name === 'text' ? ownMember(LETTERS, key.text) : key.name, extent) ?? top
       return undefined
     },
     lines: ({ columns, lines: height }) => {

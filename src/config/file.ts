@@ -8,6 +8,7 @@ import { open } from 'node:fs/promises'
 import { MAX_CHARACTERS, TOO_LONG } from './document.ts'
 import { type DecodedConfiguration, decodeConfiguration, type Refused } from './load.ts'
 import { errorText } from '../values/errors.ts'
+import { ownMember } from '../values/own-member.ts'
 
 /**
  * Reads and decodes the file; flags may still change the result. Every failure is returned as a
@@ -35,7 +36,7 @@ async function readText(path: string): Promise<string | Refused> {
     bytes = await readBounded(path)
   } catch (cause) {
     const code = cause instanceof Error && 'code' in cause ? String(cause.code) : ''
-    const [operation, reason] = REASONS[code] ?? ['open', errorText(cause)]
+    const [operation, reason] = ownMember(REASONS, code) ?? ['open', errorText(cause)]
     const message = `failed complete: ${operation} ${path}: ${reason}`
     return { errors: [{ code: 'config-unreadable', about: 'configuration', subject: path, message }] }
   }

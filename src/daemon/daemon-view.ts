@@ -9,6 +9,7 @@ import { schedulerOf } from '../ipvs/scheduler.ts'
 import type { Problem } from '../values/errors.ts'
 import { VERSION } from '../values/well-known.ts'
 import type { Inspected } from './inspected.ts'
+import { ownMember } from '../values/own-member.ts'
 
 /** Limits of the answer. */
 const MAX_PROBLEMS = 100
@@ -111,7 +112,8 @@ function healthOf({ health }: Inspected): DaemonView['health'] {
   const { nodeEligible } = health.state
   const texts = health.troubles.map(({ what, ageMs, isLate }) => {
     const text =
-      TROUBLE[what] ?? (/^(rules|reading rules) /.test(what) ? `${what} have not ended` : `${what} is faulty`)
+      ownMember(TROUBLE, what) ??
+      (/^(rules|reading rules) /.test(what) ? `${what} have not ended` : `${what} is faulty`)
     return { what: text, seconds: seconds(ageMs), isLate }
   })
   const reasons = [

@@ -5,6 +5,7 @@
  * note).
  */
 import type { Problem } from '../values/errors.ts'
+import { ownMember } from '../values/own-member.ts'
 
 /** The object that an Event is about (core/v1 ObjectReference). */
 export interface ObjectReference {
@@ -128,7 +129,7 @@ const SERVICE_PROBLEMS: Readonly<Record<string, { readonly reason: string; reado
  * problem is about something else, or about what only one node sees. kube-proxy has no such Event.
  */
 export function problemOfService({ code, subject, field = '', message }: Problem): Occurrence | undefined {
-  const known = Object.hasOwn(SERVICE_PROBLEMS, code) ? SERVICE_PROBLEMS[code] : undefined
+  const known = ownMember(SERVICE_PROBLEMS, code)
   const [, namespace, name] = /^service ([^/]+)\/(.+)$/.exec(subject) ?? []
   if (known === undefined || namespace === undefined || name === undefined) return undefined
   const regarding = { kind: 'Service', namespace, name, apiVersion: 'v1' }

@@ -6,6 +6,7 @@ import { familyOf, parseAddress } from '../values/address.ts'
 import { type IpFamily, PROTOCOL_NUMBER, type Protocol, protocolOfNumber } from '../values/protocol.ts'
 import type { SetType } from './catalogue.ts'
 import type { EntryParts } from './types.ts'
+import { ownMember } from '../values/own-member.ts'
 
 /** Protocols that only other programs use, by the names of the ipset command. */
 const FOREIGN_PROTOCOLS: Readonly<Record<string, number>> = { udplite: 136, icmp: 1, icmpv6: 58 }
@@ -42,7 +43,7 @@ export function formatEntry(parts: EntryParts): string {
 
 function formatPort(protocol: Protocol | number, port: number): string {
   if (typeof protocol === 'string') return `${protocol}:${port}`
-  const name = Object.keys(FOREIGN_PROTOCOLS).find((each) => FOREIGN_PROTOCOLS[each] === protocol) ?? String(protocol)
+  const name = Object.entries(FOREIGN_PROTOCOLS).find(([, number]) => number === protocol)?.[0] ?? String(protocol)
   return ICMP.has(protocol) ? `${name}:${port >>> 8}/${port & 0xff}` : `${name}:${port}`
 }
 
@@ -94,7 +95,7 @@ function parsePort(text: string): Pick<EntryParts, 'protocol' | 'port'> | undefi
     const port = parseNumber(rest, 0xffff)
     return port === undefined ? undefined : { protocol: name, port }
   }
-  const number = FOREIGN_PROTOCOLS[name] ?? parseNumber(name, 0xff)
+  const number = ownMember(FOREIGN_PROTOCOLS, name) ?? parseNumber(name, 0xff)
   if (number === undefined) return undefined
   const protocol = protocolOfNumber(number) ?? number
   if (typeof protocol === 'number' && ICMP.has(protocol)) {

@@ -5,6 +5,7 @@
  */
 import { KernelError } from '../netlink/errors.ts'
 import { asError, CodedError } from '../values/errors.ts'
+import { ownMember } from '../values/own-member.ts'
 
 /** Our own codes, in addition to the kernel's (`ENOENT`, `IPSET_ERR_BUSY` …). Stable. */
 export type IpsetErrorCode =
@@ -44,7 +45,7 @@ export function named(cause: unknown, about: string, kind: 'hash' | 'bitmap' = '
   if (!(cause instanceof KernelError)) return asError(cause)
   const specific = kind === 'hash' ? HASH_ERRORS : BITMAP_ERRORS
   const code = IPSET_ERRORS[cause.errno] ?? specific[cause.errno] ?? cause.code
-  const explanation = EXPLANATIONS[code]
+  const explanation = ownMember(EXPLANATIONS, code)
   return new CodedError(code, `${about}: ${code}${explanation === undefined ? '' : ` (${explanation})`}`, { cause })
 }
 

@@ -8,6 +8,7 @@ import type { MessageBatch } from '../netlink/batch.ts'
 import { NFTA_DATA_VALUE, NFTA_DATA_VERDICT, NFTA_LIST_ELEM } from './wire.ts'
 import { FAMILY_NUMBER, type IpFamily } from '../values/protocol.ts'
 import type { NftAction } from './types.ts'
+import { ownMember } from '../values/own-member.ts'
 
 const NFTA_EXPR_NAME = 1
 const NFTA_EXPR_DATA = 2
@@ -225,7 +226,7 @@ export function decodeExpression(element: AttributeCursor): Expression {
     while (attributes.next()) {
       const { type, length } = attributes
       if (name === 'lookup' && type === NFTA_LOOKUP_SET) set = attributes.string()
-      else if (DATA[name]?.includes(type) === true) {
+      else if (ownMember(DATA, name)?.includes(type) === true) {
         data.set(type, valueOf(attributes.nested()))
         if (name === 'immediate' && type === NFTA_IMMEDIATE_DATA) verdict = decodeVerdict(attributes.nested())
       } else if (length === 4) numbers.set(type, attributes.u32be())

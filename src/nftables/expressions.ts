@@ -5,6 +5,7 @@
 import type { AttributeCursor } from '../netlink/attributes.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { Conditions } from './conditions.ts'
+import { ownMember } from '../values/own-member.ts'
 
 export interface NftVerdict {
   readonly kind: 'accept' | 'drop' | 'return' | 'jump' | 'goto' | 'other'
@@ -156,7 +157,7 @@ const NFT_REG_VERDICT = 0
 function writes(name: string, data: AttributeCursor | undefined): boolean {
   const again = data?.copy()
   while (again?.next() === true) {
-    if (again.type === SOURCES[name]) return true
+    if (again.type === ownMember(SOURCES, name)) return true
     if (name === 'lookup' && again.type === NFTA_LOOKUP_DREG && again.u32be() === NFT_REG_VERDICT) return true
   }
   return false

@@ -6,6 +6,7 @@ import { KernelError } from '../netlink/errors.ts'
 import { asError, CodedError, MissingFeature } from '../values/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { NFT_FAMILY, type NftItem, type NftOperation, type NftStatement, PRIVATE_TABLE } from './types.ts'
+import { ownMember } from '../values/own-member.ts'
 
 /** Codes of ours, in addition to the kernel's. Stable. */
 export type NftErrorCode =
@@ -97,7 +98,7 @@ export function namedRefusal(cause: unknown, command: string, part: RefusedPart)
   if (!(cause instanceof KernelError)) return asError(cause)
   const missing = missingPart(cause, part)
   if (missing !== undefined) return missing
-  const explanation = EXPLANATIONS[cause.code]
+  const explanation = ownMember(EXPLANATIONS, cause.code)
   const why = cause.extendedAck.text ?? explanation
   return new CodedError(cause.code, `${shortened(command)}: ${cause.code}${why === undefined ? '' : ` (${why})`}`, {
     cause,
@@ -133,7 +134,7 @@ export function missingPart(
   const [module, ...more] = needs
   return module === undefined || more.length > 0
     ? undefined
-    : missing(`the expression ${EXPRESSION[module] ?? module}`, module)
+    : missing(`the expression ${ownMember(EXPRESSION, module) ?? module}`, module)
 }
 
 /** Whether a statement names a set or a chain. */

@@ -2,6 +2,7 @@
  * How an operator gets a kernel module onto this node: the command, the file that loads it at every
  * boot, and the package that has it, for the family of the distribution in os-release(5).
  */
+import { ownMember } from '../values/own-member.ts'
 
 export const DISTRIBUTIONS = ['Debian', 'Ubuntu', 'RHEL', 'RHEL 10', 'SUSE', 'Talos'] as const
 /** `RHEL 10` and `Talos` need other things than their families; `RHEL` is every other release of it. */
@@ -52,7 +53,7 @@ export function distributionsOf(osRelease: string, release = ''): readonly Distr
   if (major !== undefined) return [major === '10' ? 'RHEL 10' : 'RHEL']
   const valueOf = (key: string): string => new RegExp(`^${key}=["']?([^"'\n]*)`, 'm').exec(osRelease)?.[1] ?? ''
   for (const id of `${valueOf('ID')} ${valueOf('ID_LIKE')}`.toLowerCase().split(/\s+/)) {
-    const known = Object.hasOwn(BY_ID, id) ? BY_ID[id] : undefined
+    const known = ownMember(BY_ID, id)
     if (known !== undefined) return [known === 'RHEL' && valueOf('PLATFORM_ID') === 'platform:el10' ? 'RHEL 10' : known]
   }
   return FAMILIES

@@ -9,6 +9,7 @@ import type { IpFamily } from '../values/protocol.ts'
 import { type Need, type NeedsOptions, needsOf, type Question, type Severity, usesIptables } from './needs.ts'
 import type { KernelSetting } from './kernel-settings.ts'
 import { errorText } from '../values/errors.ts'
+import { ownMember } from '../values/own-member.ts'
 
 /** Something that is missing, and its effect. */
 export interface Finding {
@@ -126,7 +127,7 @@ function checkSetting({ path, value, rule }: KernelSetting, root: string): reado
     accessSync(root + path, constants.W_OK)
     return []
   } catch (error) {
-    const [effect, severity] = SYSCTL_EFFECTS[name] ?? ['the setting keeps its value', 'warning']
+    const [effect, severity] = ownMember(SYSCTL_EFFECTS, name) ?? ['the setting keeps its value', 'warning']
     const code = error instanceof Error && 'code' in error ? String(error.code) : String(error)
     const reason = code === 'ENOENT' ? 'the kernel does not have it' : `it cannot be set to ${value} (${code})`
     return [{ what: `sysctl ${name}`, module: '', effect: `${effect}: ${reason}`, severity }]

@@ -3,6 +3,7 @@
  * The output is the form that Go prints (`1h0m0s`, `1.5s`, `0s`), because written files are
  * compared as text.
  */
+import { ownMember } from './own-member.ts'
 
 /** Length of each unit in nanoseconds. Go accepts both spellings of micro (U+00B5 and U+03BC). */
 const UNIT_NANOSECONDS: Readonly<Record<string, bigint>> = {
@@ -50,7 +51,7 @@ export function parseDuration(text: string): ParsedDuration {
     const fraction = part?.[2] ?? ''
     if (part === null || (whole === '' && fraction === '')) return invalid
     if (unit === '') return { error: `time: missing unit in duration ${quoteBytes(text)}` }
-    const scale = Object.hasOwn(UNIT_NANOSECONDS, unit) ? UNIT_NANOSECONDS[unit] : undefined
+    const scale = ownMember(UNIT_NANOSECONDS, unit)
     if (scale === undefined) {
       return { error: `time: unknown unit ${quoteBytes(unit)} in duration ${quoteBytes(text)}` }
     }

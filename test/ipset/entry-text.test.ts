@@ -46,6 +46,7 @@ const BAD: readonly (readonly [SetType, IpFamily, string])[] = [
   ['hash:ip,port', 'IPv4', '10.0.0.1,80'],
   ['hash:ip,port', 'IPv4', '10.0.0.1,tcp:65536'],
   ['hash:ip,port', 'IPv4', '10.0.0.1,256:1'],
+  ['hash:ip,port', 'IPv4', '10.0.0.1,constructor:1'],
   ['hash:ip,port', 'IPv4', '10.0.0.1,icmp:8'],
   ['hash:ip,port', 'IPv4', '10.0.0.1,TCP:8'],
   ['hash:ip,port,ip', 'IPv4', '10.0.0.1,tcp:80,fd00::1'],

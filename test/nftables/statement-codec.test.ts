@@ -133,6 +133,21 @@ describe('expressions of other programs', () => {
     assert.deepEqual(names(decoded(bytes, 'IPv4')), ['payload', 'lookup'])
   })
 
+  it('with a name that every object of JavaScript has are foreign', () => {
+    for (const name of ['constructor', 'toString', 'hasOwnProperty', '__proto__']) {
+      const batch = new MessageBatch()
+      batch.begin(0, 0, 'EXPRESSION')
+      const element = batch.nest(1)
+      batch.string(1, name)
+      const data = batch.nest(2)
+      batch.u32be(3, 1)
+      batch.endNest(data)
+      batch.endNest(element)
+      batch.end()
+      assert.deepEqual(decoded(batch.bytes.slice(16), 'IPv4'), [{ kind: 'foreign', expression: name }])
+    }
+  })
+
   it('that are cut short are malformed', () => {
     for (const { family, expressions } of CASES) {
       const bytes = hex(expressions.join(''))

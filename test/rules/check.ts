@@ -221,5 +221,19 @@ export function checkFile(path: string, text: string): string[] {
       const searched = what.startsWith('@') ? text : codeOf(text)
       return pattern.test(searched) ? [`${path}: uses ${what}`] : []
     }),
+    ...checkTables(path, text),
   ]
+}
+
+const TABLE = /^(?:export )?const (\w+): (?:Readonly<)?Record<string, /gm
+
+/**
+ * Tables by name that are asked with brackets, which finds `constructor` and `toString` in each. A
+ * single letter is no such name.
+ */
+function checkTables(path: string, text: string): string[] {
+  const code = codeOf(text)
+  return [...code.matchAll(TABLE)].flatMap(([, name = '']) =>
+    new RegExp(`\\b${name}\\[(?!letter\\])`).test(code) ? [`${path}: asks the table ${name} without ownMember`] : [],
+  )
 }

@@ -29,6 +29,9 @@ test('checkFile finds each kind of violation', () => {
     [`${COMMENT}// @ts-ignore\n`, 1],
     [`${COMMENT}/* @ts-expect-error */\n`, 1],
     [`${COMMENT}export const enum A { B }\n`, 1],
+    [`${COMMENT}const A: Readonly<Record<string, number>> = {}\nf(A[name])\n`, 1],
+    [`${COMMENT}const A: Readonly<Record<string, number>> = {}\nf(A[letter], ownMember(A, name))\n`, 0],
+    [`${COMMENT}const A: Readonly<Record<Kind, number>> = {}\nf(A[kind])\n`, 0],
   ]
   for (const [text, violations] of rows) assert.equal(checkFile('src/a.ts', text).length, violations, text)
 })

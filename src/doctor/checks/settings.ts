@@ -6,6 +6,7 @@ import { IPV6_OFF, ipvsSysctls } from '../../node/kernel-settings.ts'
 import type { NodeFacts } from '../facts.ts'
 import { type Check, type CheckResult, FINE, type Finding, found, valueOr, when } from '../finding.ts'
 import { quote } from '../../values/quote.ts'
+import { ownMember } from '../../values/own-member.ts'
 
 const SYSCTLS = '/proc/sys/'
 const FILE = '/etc/sysctl.d/99-kube-ipvs.conf'
@@ -47,7 +48,7 @@ function written(facts: NodeFacts): CheckResult {
   for (const [name, value] of wanted(facts)) {
     const now = facts.settings[name]
     if (now === undefined || now === value) continue
-    const [effect, severity] = EFFECTS[name] ?? ['The setting differs from what ipvs mode needs.', 'warning']
+    const [effect, severity] = ownMember(EFFECTS, name) ?? ['The setting differs from what ipvs mode needs.', 'warning']
     const isRunning = facts.runningMode === 'ipvs'
     findings.push(
       isRunning

@@ -11,6 +11,7 @@ import { CodedError, errorText } from '../../values/errors.ts'
 import { isOutOfStack, nestingOf } from '../../values/nesting.ts'
 import { EXEC_EXTENSION, type ExecCluster, type ExecPlugin, parseExecPlugin } from './exec-plugin.ts'
 import { describe, isObject, type JsonObject } from '../objects/findings.ts'
+import { ownMember } from '../../values/own-member.ts'
 
 export interface Loaded {
   /** Text of the kubeconfig file. */
@@ -84,7 +85,7 @@ async function takePlugin(
 ): Promise<ExecPlugin | undefined> {
   const user = config.getCurrentUser()
   if (user === null) return undefined
-  const removed = REMOVED_PROVIDERS[providerOf(user.authProvider)]
+  const removed = ownMember(REMOVED_PROVIDERS, providerOf(user.authProvider))
   if (removed !== undefined) throw wrong(`user "${user.name}": ${removed}`)
   if (!user.exec) return undefined
   const { exec, ...others } = user
@@ -195,6 +196,13 @@ function withServer(config: KubeConfig, server: string, wrong: Wrong): KubeConfi
   return config
 }
 
+/** A regular expression would look at a run of slashes from each of them. */
+function withoutLastSlashes(text: string): string {
+  let end = text.length
+  while (text[end - 1] === '/') end--
+  return text.slice(0, end)
+}
+
 /** The current cluster, for a plugin with `provideClusterInfo`. */
 async function execClusterOf(json: JsonObject, cluster: Cluster): Promise<ExecCluster> {
   const { name, server, tlsServerName, skipTLSVerify, caData, caFile, proxyUrl } = cluster
@@ -204,7 +212,7 @@ async function execClusterOf(json: JsonObject, cluster: Cluster): Promise<ExecCl
   const extensions = Array.isArray(own['extensions']) ? own['extensions'] : []
   const extension: unknown = extensions.find((candidate) => isObject(candidate) && candidate['name'] === EXEC_EXTENSION)
   return {
-    server: server.replace(/\/+$/, ''),
+    server: withoutLastSlashes(server),
     tlsServerName: tlsServerName ?? '',
     insecureSkipTlsVerify: skipTLSVerify,
     caData: caFile ? (await readFile(caFile)).toString('base64') : (caData ?? ''),

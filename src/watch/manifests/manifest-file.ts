@@ -12,6 +12,7 @@ import { describe, type Intern, isObject, type JsonObject } from '../objects/fin
 import { parseMetadata, parseObject, subjectOf } from '../objects/object-parser.ts'
 import { isSelected } from '../objects/selection.ts'
 import { UNREAD_LISTS, type UnreadEndpoints, unreadEndpoints } from './unread-endpoints.ts'
+import { ownMember } from '../../values/own-member.ts'
 
 /** An object of a file that this proxy serves. */
 export interface ManifestObject {
@@ -91,12 +92,12 @@ export async function parseManifestFile(
       }
       type = `${apiVersion} ${kind}`
     }
-    const itemType = LISTS[type]
+    const itemType = ownMember(LISTS, type)
     if (itemType !== undefined) {
       takeItems(document, path, json, itemType)
       return
     }
-    const objectKind = KINDS[type]
+    const objectKind = ownMember(KINDS, type)
     if (objectKind === undefined) {
       const found = unreadEndpoints(type, json, intern)
       if (found !== undefined) unread.push({ ...found, line: lineOf([]) })

@@ -7,6 +7,7 @@ import type { Problem } from '../../values/errors.ts'
 import type { Intern, JsonObject } from '../objects/findings.ts'
 import { parseMetadata } from '../objects/object-parser.ts'
 import { LABEL_SERVICE_NAME } from '../objects/slice-parser.ts'
+import { ownMember } from '../../values/own-member.ts'
 
 /** One such object. */
 export interface UnreadEndpoints {
@@ -35,7 +36,7 @@ export function unreadEndpoints(
   json: JsonObject,
   intern: Intern,
 ): Omit<UnreadEndpoints, 'line'> | undefined {
-  const kind = Object.hasOwn(UNREAD, type) ? UNREAD[type] : undefined
+  const kind = ownMember(UNREAD, type)
   const metadata = kind === undefined ? undefined : parseMetadata('endpointslices', json, intern)
   if (kind === undefined || metadata === undefined) return undefined
   const name = type === V1BETA1 ? metadata.labels[LABEL_SERVICE_NAME] : metadata.name
