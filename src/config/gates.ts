@@ -70,13 +70,17 @@ function isOnByAllAlpha(gates: Gates, name: string): boolean {
   return gates['AllAlpha'] === true && !(name in gates) && knownGates().get(name)?.stage === 'alpha'
 }
 
-/** Gates that no known release has, each with the name that was probably meant. */
+/** Most gates that are reported, each of which is compared with all known ones. */
+const MAX_UNKNOWN = 100
+
+/** The first gates that no known release has, each with the name that was probably meant. */
 export function unknownGates(gates: Gates): readonly { readonly name: string; readonly guess: string | undefined }[] {
   const names = Object.keys(gates)
   if (names.length === 0) return []
   const known = knownGates()
   return names
     .filter((name) => !known.has(name))
+    .slice(0, MAX_UNKNOWN)
     .map((name) => ({ name, guess: nearest(name, Array.from(known.keys())) }))
 }
 
@@ -84,7 +88,7 @@ export function unknownGates(gates: Gates): readonly { readonly name: string; re
 export function gatesWithoutEffect(gates: Gates): readonly string[] {
   const effective: readonly string[] = GATES_WITH_EFFECT
   return Object.keys(gates).flatMap((name) => {
-    if (effective.includes(name) || name in ALL || name === IPVS_GATE) return []
+    if (effective.includes(name) || Object.hasOwn(ALL, name) || name === IPVS_GATE) return []
     return knownGates().has(name) ? [name] : []
   })
 }
@@ -102,7 +106,8 @@ export function effectiveGates(gates: Gates): Gates {
   for (const [all, stage] of Object.entries(ALL)) {
     const value = gates[all]
     if (value === undefined) continue
-    for (const [name, gate] of known) if (gate.stage === stage && !(name in ALL) && !set.has(name)) set.set(name, value)
+    for (const [name, gate] of known)
+      if (gate.stage === stage && !Object.hasOwn(ALL, name) && !set.has(name)) set.set(name, value)
   }
   return Object.fromEntries([...set].sort(([a], [b]) => (a < b ? -1 : 1)))
 }

@@ -32,6 +32,11 @@ test('unknownGates finds gates of no known release, and effectiveGates leaves th
   assert.deepEqual(effectiveGates(gates), { KubeProxyIPVS: true, WatchList: false })
 })
 
+test('unknownGates compares no more gates with the known ones than are reported', () => {
+  const gates = Object.fromEntries(Array.from({ length: 20_000 }, (_, index) => [`NoSuchGate${index}`, true]))
+  assert.equal(unknownGates(gates).length, 100)
+})
+
 test('gatesWithoutEffect lists the known gates that this program does not read', () => {
   const gates = { AllAlpha: true, AllowServiceExternalIPs: false, NoSuchGate: true, WatchList: true }
   assert.deepEqual(gatesWithoutEffect({ ...gates, KubeProxyIPVS: true }), ['WatchList'])
