@@ -1,4 +1,5 @@
 /** Reads files of daemons that concern kube-ipvs0 and lo: `.network` of systemd-networkd, and lines of sysctl.d(5). */
+import { ownMember } from '../values/own-member.ts'
 import { SERVICE_DEVICE } from '../values/well-known.ts'
 
 /** Longest list of patterns that is looked at, so that a strange file costs no time. */
@@ -22,6 +23,12 @@ type SeenByKey = Readonly<Record<string, string>>
 const SERVICE: SeenByKey = { Name: SERVICE_DEVICE, Kind: 'dummy', Type: 'ether' }
 export const LOOPBACK: SeenByKey = { Name: 'lo', Type: 'loopback' }
 
+/** The parts of `key = value` without spaces around them; the key is '' in any other line. */
+export function settingOf(line: string): readonly [key: string, value: string] {
+  const equals = line.indexOf('=')
+  return equals < 0 ? ['', ''] : [line.slice(0, equals).trim(), line.slice(equals + 1).trim()]
+}
+
 /** What a `.network` file does with a device; undefined when it does not match it. */
 export function readNetworkFile(
   text: string,
@@ -33,11 +40,11 @@ export function readNetworkFile(
   let isMatch = true
   for (const line of text.split('\n')) {
     section = /^\s*\[(\w+)\]/.exec(line)?.[1] ?? section
-    const [, key = '', value = ''] = /^\s*(\w+)\s*=\s*(.*?)\s*$/.exec(line) ?? []
+    const [key, value] = settingOf(line)
     if (section === 'Link' && key === 'Unmanaged') isUnmanaged = isTrue(value)
-    if (section !== 'Match' || key === '') continue
+    if (section !== 'Match' || !/^\w+$/.test(key)) continue
     matches.push(`${key}=${value}`)
-    isMatch &&= matchesKey(device[key], value)
+    isMatch &&= matchesKey(ownMember(device, key), value)
   }
   return isMatch ? { match: matches.join(' '), isUnmanaged } : undefined
 }
@@ -56,8 +63,9 @@ export const isTrue = (value: string): boolean => /^(1|yes|y|true|t|on)$/i.test(
 /** The settings that a file of sysctl.d(5) writes, in order, by the name below /proc/sys. Patterns are left out. */
 export function readSysctlFile(text: string): readonly (readonly [name: string, value: string])[] {
   return text.split('\n').flatMap((line) => {
-    const [, key, value] = /^\s*-?([\w./-]+)\s*=\s*(.*?)\s*$/.exec(line) ?? []
-    if (key === undefined || value === undefined) return []
+    const [written, value] = settingOf(line)
+    const key = written.replace(/^-/, '')
+    if (!/^[\w./-]+$/.test(key)) return []
     // The first separator decides: a name with slashes keeps its dots.
     const isDotted = /^[^/]*\./.test(key)
     const name = isDotted ? key.replace(/[./]/g, (letter) => (letter === '.' ? '/' : '.')) : key

@@ -15,7 +15,8 @@ import {
   WATCHED_SETTINGS,
 } from './facts.ts'
 import { unseen } from './seen.ts'
-import { isTrue, LOOPBACK, readNetworkFile, readSysctlFile } from './network-file.ts'
+import { isTrue, LOOPBACK, readNetworkFile, readSysctlFile, settingOf } from './network-file.ts'
+import { ownMember } from '../values/own-member.ts'
 
 const MAX_FILE_BYTES = 256 * 1024
 /** Most files of one folder. */
@@ -94,7 +95,7 @@ export async function readProcesses(root = ''): Promise<Pick<NodeFacts, 'process
   for (const name of processIds(root)) {
     const directory = `${root}/proc/${name}`
     const command = readText(`${directory}/comm`, 64)?.trim() ?? ''
-    const program = Object.hasOwn(BY_COMMAND, command) ? BY_COMMAND[command] : undefined
+    const program = ownMember(BY_COMMAND, command)
     if (program === undefined || processes.length >= MAX_PROCESSES) continue
     const network = linkOf(`${directory}/ns/net`)
     if (own !== undefined && network !== undefined && network !== own) continue
@@ -168,10 +169,10 @@ export function readUnmanagedDevices(root = ''): readonly string[] {
   const files = [`${root}/etc/NetworkManager/NetworkManager.conf`, ...layered(folders, '.conf')]
   return files
     .flatMap((path) =>
-      Array.from(
-        (readText(path) ?? '').matchAll(/^\s*unmanaged-devices\s*\+?=\s*(.*?)\s*$/gm),
-        ([, value = '']) => value,
-      ),
+      (readText(path) ?? '').split('\n').flatMap((line) => {
+        const [key, value] = settingOf(line)
+        return key === 'unmanaged-devices' || /^unmanaged-devices\s*\+$/.test(key) ? [value] : []
+      }),
     )
     .slice(0, 50)
 }
@@ -198,8 +199,11 @@ export function readNetworkd(root = ''): NodeFacts['networkd'] {
   ].map((path) => readText(path) ?? '')
   /** The last line decides. */
   const isSet = (name: string): boolean => {
-    const lines = settings.flatMap((text) => [...text.matchAll(new RegExp(`^\\s*${name}\\s*=\\s*(\\S*)`, 'gm'))])
-    return isTrue(lines.at(-1)?.[1] ?? 'yes')
+    const last = settings
+      .flatMap((text) => text.split('\n'))
+      .map(settingOf)
+      .findLast(([key]) => key === name)
+    return isTrue(last?.[1].split(/\s/, 1)[0] ?? 'yes')
   }
   const index = readNumber(`${root}/sys/class/net/${SERVICE_DEVICE}/ifindex`)
   const state = index === undefined ? '' : (readText(`${root}/run/systemd/netif/links/${index}`) ?? '')

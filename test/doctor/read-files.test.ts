@@ -179,6 +179,27 @@ describe('readNetworkd', () => {
   })
 })
 
+test('files with very many spaces or empty lines are read in time with their length', () => {
+  const spaces = ' '.repeat(200_000)
+  const lines = '\n'.repeat(200_000)
+  write('/etc/NetworkManager/NetworkManager.conf', `${lines}unmanaged-devices=a${spaces}b\n`)
+  write('/etc/systemd/networkd.conf', `${lines}ManageForeignRoutes=no\n`)
+  write('/etc/sysctl.d/a.conf', `net.ipv4.ip_forward = 1${spaces}2\n`)
+  write('/etc/systemd/network/a.network', `[Match]\nName=kube-ipvs0${spaces}b\n`)
+  const before = process.threadCpuUsage()
+  assert.equal(readUnmanagedDevices(root).length, 1)
+  assert.equal(readNetworkd(root).managesForeignRoutes, false)
+  assert.equal(readSysctlLines(root).length, 1)
+  const { user, system } = process.threadCpuUsage(before)
+  // With the square of the length it takes a minute.
+  assert.ok(user + system < 2_000_000, `${user + system} µs`)
+})
+
+test('readNetworkFile leaves comments out, and knows no keys that every object has', () => {
+  assert.equal(readNetworkFile('[Match]\n#MACAddress=a\n;Type=wlan\nName=kube-ipvs0\n')?.match, 'Name=kube-ipvs0')
+  assert.equal(readNetworkFile('[Match]\nconstructor=*\n'), undefined)
+})
+
 test('readNetworkFile matches as systemd-networkd does', () => {
   const rows: readonly (readonly [text: string, matches: boolean])[] = [
     ['[Match]\nName=kube-ipvs0', true],
