@@ -10,6 +10,7 @@ import { optionValues } from '../../iptables/rule-parts.ts'
 import { type FrontendKey, nodePortKey, parseFrontendKey } from '../../service/frontends.ts'
 import { isOfMode } from '../modes-in-kernel.ts'
 import { ANY_ADDRESS } from '../../values/well-known.ts'
+import { ownMember } from '../../values/own-member.ts'
 
 /** What happens to a connection when there is no endpoint for it. */
 export type WithoutEndpoints = 'refused' | 'dropped'
@@ -73,7 +74,8 @@ export function savedFrontends(saved: SavedTables, family: IpFamily): readonly S
 /** The frontends that rules of the table nat serve, those too that rules of filter refuse before. */
 export function servedFrontends(nat: SavedTable, family: IpFamily): readonly SavedFrontend[] {
   const rules = [...(nat.get('KUBE-SERVICES') ?? []), ...(nat.get('KUBE-NODEPORTS') ?? [])]
-  return rules.flatMap((rule) => servedBy(readRule(rule), nat, family))
+  const endpoints = new Endpoints(nat)
+  return rules.flatMap((rule) => servedBy(readRule(rule), endpoints, family))
 }
 
 interface Rule {
@@ -88,22 +90,21 @@ function readRule(text: string): Rule {
 }
 
 /** The frontend of a rule of nat that jumps to a chain of a Service. */
-function servedBy({ options, comment, target }: Rule, nat: SavedTable, family: IpFamily): SavedFrontend[] {
+function servedBy({ options, comment, target }: Rule, all: Endpoints, family: IpFamily): SavedFrontend[] {
   if (!/^KUBE-(SVC|SVL|EXT|FW)-/.test(target)) return []
-  const [, service, words] = /^(\S+\/\S+?)(?: (.+))?$/.exec(comment) ?? []
+  const [, service, words] = /^([^\s/]+\/[^\s/]+)(?: (.+))?$/.exec(comment) ?? []
   if (service === undefined) return []
   // A node port may have two rules: one for loopback addresses (-d 127.0.0.0/8), then one for all addresses.
   const isNodePort = words === undefined && !options.has('-d')
-  const kind = isNodePort ? 'node port' : KINDS[words ?? '']
+  const kind = isNodePort ? 'node port' : ownMember(KINDS, words ?? '')
   const key = keyOf(options, isNodePort, family)
   if (kind === undefined || key === undefined) return []
-  const endpoints = [...new Set(endpointsOf(target, nat, 0))]
-  return [{ service, key, kind, endpoints, without: undefined }]
+  return [{ service, key, kind, endpoints: all.of(target), without: undefined }]
 }
 
 /** The frontend of a rule of filter that rejects or drops traffic because there is no endpoint. */
 function refusedBy({ options, comment, target }: Rule, kind: SavedKind, family: IpFamily): SavedFrontend[] {
-  const [, service] = /^(\S+\/\S+) has no (?:local )?endpoints$/.exec(comment) ?? []
+  const [, service] = /^([^\s/]+\/[^\s/]+) has no (?:local )?endpoints$/.exec(comment) ?? []
   if (service === undefined || (target !== 'REJECT' && target !== 'DROP')) return []
   const isNodePort = !options.has('-d')
   const key = keyOf(options, isNodePort, family)
@@ -120,24 +121,46 @@ function keyOf(options: ReadonlyMap<string, string>, isNodePort: boolean, family
   return familyOf(address) === family ? `${formatEndpoint(address, port)}/${protocol}` : undefined
 }
 
-/** Length of the longest path from a Service to an endpoint: FW, EXT, SVC or SVL, SEP. */
-const MAX_DEPTH = 4
+/** Chains on the way from a Service to its endpoints. A chain leads only to those of a later kind, so that no path is a circle. */
+const KIND = /^KUBE-(?:(FW)|(EXT)|(SVC|SVL)|(SEP))-/
 
-/** Endpoints that clients from outside the node reach through a chain. */
-function endpointsOf(chain: string, nat: SavedTable, depth: number): readonly string[] {
-  const rules = (nat.get(chain) ?? []).map(readRule)
-  if (depth > MAX_DEPTH) return []
-  if (chain.startsWith('KUBE-SEP-')) return rules.flatMap(({ options }) => options.get('--to-destination') ?? [])
-  if (chain.startsWith('KUBE-EXT-')) {
-    // The rules before the last one are for masquerading and for clients on this node.
-    const last = rules.at(-1)
-    return last === undefined || !/^KUBE-SV[CL]-/.test(last.target) || last.options.size > 1
-      ? []
-      : endpointsOf(last.target, nat, depth + 1)
+/** The place of a chain on that way, from 1; 0 for any other chain. */
+function placeOf(chain: string): number {
+  const [, ...kinds] = KIND.exec(chain) ?? []
+  return kinds.findIndex((kind) => kind !== undefined) + 1
+}
+
+/** The endpoints of chains, each of which is read once however many rules lead to it. */
+class Endpoints {
+  readonly #nat: SavedTable
+  readonly #found = new Map<string, readonly string[]>()
+
+  constructor(nat: SavedTable) {
+    this.#nat = nat
   }
-  return rules.flatMap(({ target }) =>
-    /^KUBE-(EXT|SVC|SVL|SEP)-/.test(target) ? endpointsOf(target, nat, depth + 1) : [],
-  )
+
+  /** Endpoints that clients from outside the node reach through a chain, each once. */
+  of(chain: string): readonly string[] {
+    const known = this.#found.get(chain)
+    if (known !== undefined) return known
+    const found = [...new Set(this.#read(chain))]
+    this.#found.set(chain, found)
+    return found
+  }
+
+  #read(chain: string): readonly string[] {
+    const rules = (this.#nat.get(chain) ?? []).map(readRule)
+    if (chain.startsWith('KUBE-SEP-')) return rules.flatMap(({ options }) => options.get('--to-destination') ?? [])
+    const place = placeOf(chain)
+    if (chain.startsWith('KUBE-EXT-')) {
+      // The rules before the last one are for masquerading and for clients on this node.
+      const last = rules.at(-1)
+      return last === undefined || !/^KUBE-SV[CL]-/.test(last.target) || last.options.size > 1
+        ? []
+        : this.of(last.target)
+    }
+    return rules.flatMap(({ target }) => (placeOf(target) > place ? this.of(target) : []))
+  }
 }
 
 function compare(a: string, b: string): number {

@@ -74,6 +74,34 @@ test('savedFrontends lists each endpoint once, and ports without a name', () => 
   assert.deepEqual(found(rules, [], 'IPv6'), ['demo/six | cluster IP | [fd00:10:96::1]:80/tcp | [fd00::5]:80'])
 })
 
+test('savedFrontends reads each chain once, however many rules lead to it', () => {
+  const many = Array.from({ length: 300 }, () => 'KUBE-SVC-A -j KUBE-SVC-A')
+  const rules = [
+    ...Array.from(
+      { length: 300 },
+      (_, index) =>
+        `KUBE-SERVICES -d 10.96.0.1/32 -p tcp -m comment --comment "demo/web cluster IP" --dport ${index} -j KUBE-SVC-A`,
+    ),
+    ...many,
+    'KUBE-SVC-A -j KUBE-SEP-A',
+    'KUBE-SEP-A -p tcp -j DNAT --to-destination 10.244.0.1:80',
+  ]
+  const lines = found(rules, [])
+  assert.equal(lines.length, 300)
+  assert.ok(lines.every((line) => line.endsWith('| 10.244.0.1:80')))
+})
+
+test('savedFrontends knows the kinds of kube-proxy, and no names that every object has', () => {
+  for (const words of ['constructor', 'toString', 'cluster ip'])
+    assert.deepEqual(
+      found(
+        [`KUBE-SERVICES -d 10.96.0.1/32 -p tcp -m comment --comment "demo/web ${words}" --dport 80 -j KUBE-SVC-A`],
+        [],
+      ),
+      [],
+    )
+})
+
 test('savedFrontends ignores foreign rules and rules of ipvs mode', () => {
   assert.deepEqual(
     found(
