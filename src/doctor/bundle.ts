@@ -34,7 +34,11 @@ export async function writeBundle(path: string, facts: NodeFacts): Promise<void>
 
 /** Rejects with CodedError `bundle-unreadable`, or `bundle-invalid`, which names the member and the reason. */
 export async function readBundle(path: string): Promise<NodeFacts> {
-  const text = await readBundleText(path)
+  return bundleOf(path, await readBundleText(path))
+}
+
+/** The facts in the text of a bundle. Throws CodedError `bundle-invalid`. */
+export function bundleOf(path: string, text: string): NodeFacts {
   const { depth, values } = jsonSize(text)
   if (depth > MAX_SIZE.depth || values > MAX_SIZE.values)
     throw new CodedError(
