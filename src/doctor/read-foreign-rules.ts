@@ -158,9 +158,7 @@ class NftWords {
     try {
       const call = { program: this.#program, args: ['-a', 'list', ...place], signal: this.#signal }
       const { output } = await runProgram(call)
-      return new Map(
-        Array.from(output.matchAll(/^\t\t(.*\S)\s+# handle (\d+)$/gm), ([, rule = '', handle = '']) => [handle, rule]),
-      )
+      return rulesByHandle(output)
     } catch {
       this.#signal.throwIfAborted()
       return new Map()
@@ -168,8 +166,15 @@ class NftWords {
   }
 }
 
+/** The rules that `nft -a list chain` prints, by their handles. */
+export function rulesByHandle(output: string): ReadonlyMap<string, string> {
+  return new Map(
+    Array.from(output.matchAll(/^\t\t(.*\S)\s+# handle (\d+)$/gm), ([, rule = '', handle = '']) => [handle, rule]),
+  )
+}
+
 /** `443/tcp` of `tcp dport 443 dnat to 10.244.0.5:443`. */
-function portOf(rule: string): string {
+export function portOf(rule: string): string {
   const [, protocol = '', port] = /\b(tcp|udp|sctp|th) dport (\{[^}]*\}|\S+)/.exec(rule) ?? []
   return port === undefined
     ? 'any port'

@@ -29,6 +29,8 @@ const DEFAULT_AFFINITY_SECONDS = 10_800
 const MAX_AFFINITY_SECONDS = 86_400
 
 const SOURCE_RANGES = 'spec.loadBalancerSourceRanges'
+/** Addresses that a message lists. */
+const MAX_NAMED = 10
 
 /** One empty list for all Services, because an empty array takes 16 bytes. */
 const NONE: readonly string[] = []
@@ -214,11 +216,13 @@ function parseSourceRanges(spec: JsonObject, findings: Findings): SourceRanges {
  */
 function guardedVips(vips: readonly string[], ranges: readonly string[], findings: Findings): readonly string[] {
   const families = new Set(ranges.map(familyOf))
+  const guarded = vips.filter((vip) => families.has(familyOf(vip)))
+  if (guarded.length === vips.length) return vips
   const open = vips.filter((vip) => !families.has(familyOf(vip)))
-  if (open.length === 0) return vips
-  const message = `leave no range for ${open.join(', ')}: left out, because everyone could connect`
+  const more = open.length > MAX_NAMED ? ` and ${open.length - MAX_NAMED} more` : ''
+  const message = `leave no range for ${open.slice(0, MAX_NAMED).join(', ')}${more}: left out, because everyone could connect`
   findings.add('invalid-range', SOURCE_RANGES, message)
-  return vips.filter((vip) => !open.includes(vip))
+  return guarded
 }
 
 function parsePolicy(

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { Service } from '../../../src/service/objects.ts'
+import { parseMetadata, parseObject } from '../../../src/watch/objects/object-parser.ts'
 import { service, servicePort } from '../../support/objects.ts'
 import { parse, parseServiceSpec } from './parse.ts'
 
@@ -159,6 +160,23 @@ test('parseService trims source ranges and clears their host bits', () => {
     'spec.loadBalancerSourceRanges[2]: invalid-range',
     'spec.loadBalancerSourceRanges[4]: invalid-range',
   ])
+})
+
+test('a message about thousands of VIPs without a source range names the first ones', () => {
+  const ingress = Array.from({ length: 10_000 }, (_, index) => ({ ip: `198.18.${index >> 8}.${index & 255}` }))
+  const json = {
+    metadata: { name: 'web', namespace: 'demo' },
+    spec: { ...SPEC, loadBalancerSourceRanges: ['fd00::/64', 'x'] },
+    status: { loadBalancer: { ingress: [{ ip: 'fd00::1' }, ...ingress] } },
+  }
+  const metadata = parseMetadata('services', json, String)
+  assert.ok(metadata)
+  const { change, problems } = parseObject('services', json, metadata, String, 'manifest')
+  assert.ok(change.kind === 'services')
+  assert.deepEqual(change.value?.loadBalancerVips, ['fd00::1'])
+  const [message = ''] = problems.map((problem) => problem.message).filter((text) => text.startsWith('leave no range'))
+  assert.match(message, /^leave no range for 198\.18\.0\.0, .* and 9989 more: left out/)
+  assert.ok(message.length < 300)
 })
 
 test('parseService reads the first 10,000 items of a list, and serves no VIP with more source ranges', () => {
