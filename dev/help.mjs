@@ -73,6 +73,16 @@ docs/bench.md says more.
 
 ${kernels}
 `,
+  evidence: `npm run evidence                       every part of the evidence; its data and page go to docs/evidence
+npm run evidence -- --only NAME        only this part (fuzz); again or with a comma for more
+npm run evidence -- --hours N          how long each part runs, in place of its own time
+npm run evidence -- --seed N           other inputs than those of seed 1
+npm run evidence -- --only fuzz WORD   only targets whose names contain the word; writes no data
+npm run evidence -- --only fuzz --grow instead, grows the corpus in dev/evidence/fuzz/corpus for that time
+
+fuzz gives every reader of foreign bytes and texts millions of inputs made from its corpus (half an hour; no kernel). An input
+that fails is made shorter and written into dist/evidence/fuzz, and the exit code is 1. dev/evidence/fuzz/README.md says more.
+`,
   release: `npm run release                        checks and tests this commit, and writes its release into dist/release
 npm run release -- --into DIR          another folder, which is replaced
 npm run release -- --dry-run           from any state of the checkout, without tests and without asking nodejs.org
