@@ -102,8 +102,8 @@ function readDocument(text: string, isJson: boolean): ConfigurationDocument | { 
   const parsed = readFirst(text)
   if ('error' in parsed) return parsed
   const { document, others, lines } = parsed
-  const anchor = document === undefined ? undefined : anchorInItself(document)
-  if (anchor !== undefined) return { error: `yaml: anchor '${anchor}' value contains itself` }
+  const wrong = document === undefined ? undefined : wrongAlias(document)
+  if (wrong !== undefined) return { error: `yaml: ${wrong}` }
   let value: unknown
   try {
     value = document?.toJS({ maxAliasCount: MAX_ALIASES }) ?? null
@@ -129,7 +129,10 @@ export const MAX_REPORTED = 100
 /** The message of a reader, which may quote a part of the file, is cut to this length. */
 const MAX_MESSAGE = 150
 
-/** Values that aliases may expand to; a file with more is an attempt to exhaust memory. */
+/**
+ * Aliases of a document, each of which is looked for among all of them, and values that one anchor
+ * may expand to; a file with more is an attempt to exhaust time or memory.
+ */
 const MAX_ALIASES = 1_000
 
 interface Documents {
@@ -170,6 +173,7 @@ function isEmpty({ contents }: Document): boolean {
 }
 
 function plainValue(document: Document): unknown {
+  if (wrongAlias(document) !== undefined) return undefined
   try {
     return document.toJS({ maxAliasCount: MAX_ALIASES })
   } catch {
@@ -178,16 +182,18 @@ function plainValue(document: Document): unknown {
 }
 
 /**
- * Returns the name of an anchor that contains an alias to itself. Also turns the numbers that Go
- * reads as text into text.
+ * What is wrong with the aliases: there are too many, or an anchor contains an alias to itself. Also
+ * turns the numbers that Go reads as text into text.
  */
-function anchorInItself(document: Document): string | undefined {
+function wrongAlias(document: Document): string | undefined {
   let found: string | undefined
+  let count = 0
   visit(document, {
     Alias: (_, { source }, path) => {
-      if (!path.some((node) => (isMap(node) || isSeq(node)) && node.anchor === source)) return undefined
-      found = source
-      return visit.BREAK
+      if (path.some((node) => (isMap(node) || isSeq(node)) && node.anchor === source))
+        found = `anchor '${source}' value contains itself`
+      else if (++count > MAX_ALIASES) found = `more than ${MAX_ALIASES} aliases`
+      return found === undefined ? undefined : visit.BREAK
     },
     // Go reads a number that is too large as text, and so a single dot.
     Scalar: (_, node) => {

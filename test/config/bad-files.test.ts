@@ -80,6 +80,9 @@ test('loadConfiguration refuses a file that is made to exhaust memory', () => {
     return `a${level}: &a${level} [${Array.from({ length: 10 }, () => inner).join(', ')}]\n`
   })
   assert.match(errorOf(HEAD + levels.join('')), /^yaml: Excessive alias count/)
+  const anchors = Array.from({ length: 2000 }, (_, index) => `&a${index} 1`).join(', ')
+  const aliases = Array.from({ length: 2000 }, (_, index) => `*a${index}`).join(', ')
+  assert.equal(errorOf(`${HEAD}a: [${anchors}]\nb: [${aliases}]\n`), 'yaml: more than 1000 aliases')
   assert.match(errorOf(`${HEAD}a: ${'['.repeat(100_000)}\n`), /^yaml: /)
   assert.match(errorOf(`{"a":${'['.repeat(100_000)}`), /^json: /)
   assert.equal(errorOf(`{"a":${'['.repeat(100_000)}${']'.repeat(100_000)}}`), 'yaml: too deep')

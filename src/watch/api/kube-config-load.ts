@@ -6,7 +6,7 @@
 import { readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
 import type { Cluster, KubeConfig, User } from '@kubernetes/client-node'
-import { parse } from 'yaml'
+import { type Document, parseDocument, visit } from 'yaml'
 import { CodedError, errorText } from '../../values/errors.ts'
 import { isOutOfStack, nestingOf } from '../../values/nesting.ts'
 import { EXEC_EXTENSION, type ExecCluster, type ExecPlugin, parseExecPlugin } from './exec-plugin.ts'
@@ -55,13 +55,14 @@ export async function loadKubeconfig(text: string, options: LoadOptions): Promis
   const json = parseKubeconfig(text, path, wrong)
   if (!Array.isArray(json['clusters']) && !master) throw new CodedError('kubeconfig', NO_CONFIGURATION)
   const config = await newKubeConfig()
+  const folder = dirname(resolve(path))
   try {
     config.loadFromString(JSON.stringify(json))
+    // It takes a name of a file that is no text to a function for texts.
+    config.makePathsAbsolute(folder)
   } catch (error) {
     throw wrong(reasonOf(error), error)
   }
-  const folder = dirname(resolve(path))
-  config.makePathsAbsolute(folder)
   applyTokenFiles(config, json, folder)
   const context = config.getCurrentContext()
   if (config.getContextObject(context) === null) throw wrong(`current-context: there is no context "${context ?? ''}"`)
@@ -137,8 +138,12 @@ function parseKubeconfig(text: string, path: string, wrong: Wrong): JsonObject {
   let json: unknown
   try {
     // A pretty error would quote the line, which may hold a token.
-    json = parse(text, { prettyErrors: false })
+    const document = parseDocument(text, { prettyErrors: false })
+    for (const error of document.errors) throw error
+    if (hasManyAliases(document)) throw wrong(`has more than ${MAX_ALIASES} aliases`)
+    json = document.toJS()
   } catch (error) {
+    if (error instanceof CodedError) throw error
     if (isOutOfStack(error) || isOutOfStack(errorText(error)))
       throw wrong(`line ${nestingOf(text).line} nests too deeply to be read: look for a missing comma or bracket`)
     const at = isObject(error) && Array.isArray(error['pos']) ? lineOf(text, Number(error['pos'][0])) : 0
@@ -147,6 +152,15 @@ function parseKubeconfig(text: string, path: string, wrong: Wrong): JsonObject {
   if (json === null || json === undefined) return {}
   if (!isObject(json)) throw wrong('is not a kubeconfig: it must hold one object')
   return json
+}
+
+/** Each alias of a kubeconfig is looked for among all of them. */
+const MAX_ALIASES = 1000
+
+function hasManyAliases(document: Document): boolean {
+  let count = 0
+  visit(document, { Alias: () => (++count > MAX_ALIASES ? visit.BREAK : undefined) })
+  return count > MAX_ALIASES
 }
 
 /** Loads only the configuration module of client-node, and only here: unbundled, it takes 70 MiB. */

@@ -143,9 +143,9 @@ export async function parseManifestFile(
       else report('invalid-yaml', lineAt(error.pos[0]), error.message)
       return
     }
-    const repeated = repeatedKey(document)
-    if (repeated !== undefined) {
-      report('invalid-yaml', lineAt(repeated), 'Map keys must be unique')
+    const mistake = mistakeIn(document)
+    if (mistake !== undefined) {
+      report('invalid-yaml', lineAt(mistake.offset), mistake.what)
       return
     }
     let json: unknown
@@ -190,16 +190,30 @@ export async function parseManifestFile(
   return { objects: [...objects.values()], problems, unread }
 }
 
-/** Where a key begins that its map has already; undefined: none has. */
-function repeatedKey(document: Document): number | undefined {
-  let found: number | undefined
+/** Each alias is looked for among all aliases and anchors of its document. */
+const MAX_ALIASES = 1000
+
+interface Mistake {
+  readonly what: string
+  readonly offset: number
+}
+
+/** A key that its map has already, or an alias too many. */
+function mistakeIn(document: Document): Mistake | undefined {
+  let found: Mistake | undefined
+  let aliases = 0
   visit(document, {
+    Alias: (_, { range }) => {
+      if (++aliases <= MAX_ALIASES) return undefined
+      found = { what: `more than ${MAX_ALIASES} aliases`, offset: range?.[0] ?? 0 }
+      return visit.BREAK
+    },
     Map: (_, { items }) => {
       const seen = new Set<unknown>()
       for (const { key } of items) {
         if (!isScalar(key)) continue
         if (seen.has(key.value)) {
-          found = key.range?.[0] ?? 0
+          found = { what: 'Map keys must be unique', offset: key.range?.[0] ?? 0 }
           return visit.BREAK
         }
         seen.add(key.value)

@@ -36,6 +36,15 @@ test('KubeAccess reads tokenFile, which kubeadm writes, relative to the kubeconf
   assert.deepEqual(access.headers, { authorization: 'Bearer abc' })
 })
 
+test('KubeAccess knows no auth providers by names that every object has', async (t) => {
+  const path = join(await folder(t), 'kubeconfig.conf')
+  for (const name of ['constructor', 'toString', '__proto__']) {
+    await writeFile(path, kubeconfig({}, { token: 'abc', 'auth-provider': { name } }))
+    const access = await new KubeAccess({ kubeconfig: path }).access()
+    assert.deepEqual(access.headers, { authorization: 'Bearer abc' }, name)
+  }
+})
+
 test('KubeAccess waits for a file that hangs without holding the event loop', async (t) => {
   const dir = await folder(t)
   const path = join(dir, 'kubeconfig.conf')
@@ -192,6 +201,9 @@ test('KubeAccess names file and field in errors, and no secret', async (t) => {
     [plugin({ env: [{ value: 'x' }] }), /env variable name must be specified/],
     [kubeconfig({}, { 'auth-provider': { name: 'gcp' } }), /The gcp auth plugin has been removed/],
     [kubeconfig({}, { 'auth-provider': { name: 'azure' } }), /The azure auth plugin has been removed/],
+    [kubeconfig({ 'certificate-authority': 5 }, {}), /must be of type string/],
+    [kubeconfig({}, { 'client-key': {}, 'client-certificate': [] }), /must be of type string/],
+    [`a: [${'&a 1, *a, '.repeat(1001)}]`, /more than 1000 aliases$/],
     [
       kubeconfig({}, { 'auth-provider': { name: 'x', config: { exec: { command: 'true' } } } }),
       /no Auth Provider found/,

@@ -148,6 +148,15 @@ test('parseManifestFile refuses aliases that expand without end', async () => {
   assert.equal(problems.length, 1)
 })
 
+test('parseManifestFile refuses very many aliases, each of which is looked for among all of them', async () => {
+  const anchors = Array.from({ length: 2000 }, (_, index) => `&a${index} 1`).join(', ')
+  const aliases = (count: number): string => Array.from({ length: count }, (_, index) => `*a${index}`).join(', ')
+  assert.deepEqual((await read(`a: [${anchors}]\nb: [${aliases(1000)}]\n`)).problems, [])
+  const { problems } = await read(`a: [${anchors}]\nb: [${aliases(1001)}]\n`)
+  assert.equal(problems.length, 1)
+  assert.match(problems[0] ?? '', /:2: more than 1000 aliases$/)
+})
+
 test('parseManifestFile reads dates of YAML 1.1 as the time of creation', async () => {
   const text = SERVICE.replace('  name: web', '  name: web\n  creationTimestamp: 2026-11-20T16:19:17Z')
   const { objects } = await parseManifestFile('web.yaml', text, 'node0', createIntern())
