@@ -82,10 +82,11 @@ const CHANGES: readonly Change[] = [
     const at = random.below(input.length + 1)
     return replaced(input, at, Math.min(word.length, input.length - at), word)
   },
-  function repeat(random, input) {
+  function repeat(random, input, { maxBytes }) {
     const [at, count] = part(random, input)
     const one = input.subarray(at, at + count)
-    const times = random.isOneIn(20) ? random.length(2000) : 1 + random.below(3)
+    const wanted = random.isOneIn(20) ? random.length(2000) : 1 + random.below(3)
+    const times = Math.min(wanted, Math.ceil(maxBytes / Math.max(1, one.length)))
     const all = new Uint8Array(one.length * times)
     for (let index = 0; index < times; index++) all.set(one, index * one.length)
     return replaced(input, at, 0, all)

@@ -26,9 +26,14 @@ export class Coverage {
     this.#session.disconnect()
   }
 
-  /** Parts of functions that have run, in characters of their text. */
-  get functions(): number {
-    return this.#missing.size
+  get missing(): number {
+    let n = 0
+    for (const r of this.#missing.values()) n += sizeOf(r)
+    return n
+  }
+  /** Begins again, for another target: V8 counts rightly only from the first start in a process. */
+  forget(): void {
+    this.#missing.clear()
   }
 
   /** What ran since the last look and had not run when `keep` was called. */

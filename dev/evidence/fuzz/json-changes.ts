@@ -162,6 +162,13 @@ export function changeJson(random: Random, input: Uint8Array, material: Material
     if (place === undefined) break
     changePlace(random, place, material)
   }
-  const bytes = new Uint8Array(Buffer.from(write(root)))
+  let text: string
+  try {
+    text = write(root)
+  } catch {
+    // It nests more deeply than the stack is long.
+    return undefined
+  }
+  const bytes = new Uint8Array(Buffer.from(text))
   return bytes.length > material.maxBytes ? undefined : bytes
 }

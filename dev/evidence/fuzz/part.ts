@@ -109,17 +109,18 @@ async function run(options: PartOptions): Promise<FuzzResult> {
 /** Grows the corpus of each target for an equal time. */
 async function grow({ hours, seed, say, signal, words, finds }: PartOptions): Promise<void> {
   const targets = chosen(words)
+  const coverage = new Coverage()
+  await coverage.start()
   for (const target of targets) {
     if (signal.aborted) return
-    const coverage = new Coverage()
-    await coverage.start()
+    coverage.forget()
     const milliseconds = (hours * HOUR_MS) / targets.length
     const { inputs, kept, failures } = await explore(target, { seed, milliseconds, coverage })
-    await coverage.stop()
     writeCorpus(target, kept)
     for (const [index, failure] of failures.entries()) say(`${failure.text}\n  ${writeFind(finds, failure, index)}`)
     say(`${target.name}: ${inputs.toLocaleString('en')} inputs, ${kept.length} in the corpus`)
   }
+  await coverage.stop()
 }
 
 const number = (value: number): string => Math.round(value).toLocaleString('en')

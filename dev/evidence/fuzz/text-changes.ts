@@ -76,7 +76,12 @@ function newPart(random: Random, words: readonly Uint8Array[]): string {
 }
 
 /** Changes tokens in place, or lines where `tokens` are lines. */
-function changeParts(random: Random, parts: string[], words: readonly Uint8Array[], other: readonly string[]): void {
+function changeParts(
+  random: Random,
+  parts: string[],
+  { words, maxBytes: maxLength }: Material,
+  other: readonly string[],
+): void {
   const at = random.below(parts.length)
   const some = 1 + random.below(random.isOneIn(4) ? parts.length - at : Math.min(4, parts.length - at))
   switch (random.below(9)) {
@@ -107,14 +112,7 @@ function changeParts(random: Random, parts: string[], words: readonly Uint8Array
     }
     case 6: {
       const times = random.isOneIn(4) ? random.length(MAX_REPEATS) : 1 + random.below(8)
-      parts.splice(
-        at,
-        0,
-        parts
-          .slice(at, at + some)
-          .join('')
-          .repeat(times),
-      )
+      parts.splice(at, 0, repeated(parts.slice(at, at + some).join(''), times, maxLength))
       return
     }
     case 7: {
@@ -123,8 +121,17 @@ function changeParts(random: Random, parts: string[], words: readonly Uint8Array
       return
     }
     default:
-      parts.splice(at, some, newPart(random, words).repeat(random.isOneIn(4) ? random.length(MAX_REPEATS) : 1))
+      parts.splice(
+        at,
+        some,
+        repeated(newPart(random, words), random.isOneIn(4) ? random.length(MAX_REPEATS) : 1, maxLength),
+      )
   }
+}
+
+/** A part again and again, and not much longer than any input may be. */
+function repeated(part: string, times: number, maxLength: number): string {
+  return part.repeat(Math.min(times, 1 + Math.floor(maxLength / Math.max(1, part.length))))
 }
 
 function partsOf(text: string, isLines: boolean): string[] {
@@ -132,14 +139,15 @@ function partsOf(text: string, isLines: boolean): string[] {
 }
 
 /** One change or a few of the input as text. */
-export function changeText(random: Random, input: Uint8Array, { words, pool, maxBytes }: Material): Uint8Array {
+export function changeText(random: Random, input: Uint8Array, material: Material): Uint8Array {
+  const { words, pool, maxBytes } = material
   const isLines = random.isOneIn(3)
   const parts = partsOf(Buffer.from(input).toString(), isLines)
   const other = random.isOneIn(3) ? partsOf(Buffer.from(random.pick(pool)).toString(), isLines) : parts.slice()
   for (let count = random.isOneIn(2) ? 1 + random.below(5) : 1; count > 0; count--) {
     if (parts.length === 0) parts.push(newPart(random, words))
-    changeParts(random, parts, words, other.length === 0 ? [''] : other)
-    if (parts.length > maxBytes) break
+    changeParts(random, parts, material, other.length === 0 ? [''] : other)
+    if (parts.reduce((sum, part) => sum + part.length, 0) > maxBytes) break
   }
   const bytes = Buffer.from(parts.join(''))
   return new Uint8Array(bytes.subarray(0, maxBytes))

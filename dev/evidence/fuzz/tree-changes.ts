@@ -24,6 +24,11 @@ function placeIn(random: Random, root: Node): Place | undefined {
   return found
 }
 
+/** A part of the other tree that is put into this one may later get a part that contains it. */
+function copyOf(node: Node): Node {
+  return { ...node, children: node.children?.map(copyOf) }
+}
+
 type Change = (random: Random, place: Place, material: Material, other: Node | undefined) => void
 
 const MAX_COPIES = 600
@@ -51,7 +56,7 @@ const CHANGES: readonly Change[] = [
   },
   function take(random, { siblings, index }, _, other) {
     const taken = other === undefined ? undefined : placeIn(random, other)
-    if (taken !== undefined) siblings.splice(index, random.below(2), taken.node)
+    if (taken !== undefined) siblings.splice(index, random.below(2), copyOf(taken.node))
   },
   function nest(random, { siblings, index, node }) {
     let inner = node

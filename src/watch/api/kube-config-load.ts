@@ -137,8 +137,8 @@ export async function loadWithoutFile(master: string, root: string, wrong: Wrong
 function parseKubeconfig(text: string, path: string, wrong: Wrong): JsonObject {
   let json: unknown
   try {
-    // A pretty error would quote the line, which may hold a token.
-    const document = parseDocument(text, { prettyErrors: false })
+    // A pretty error would quote the line, and a warning a key that is an object; both may hold a token.
+    const document = parseDocument(text, { prettyErrors: false, logLevel: 'silent' })
     for (const error of document.errors) throw error
     if (hasManyAliases(document)) throw wrong(`has more than ${MAX_ALIASES} aliases`)
     json = document.toJS()

@@ -45,6 +45,18 @@ test('KubeAccess knows no auth providers by names that every object has', async 
   }
 })
 
+test('KubeAccess prints nothing of a kubeconfig whose keys are objects', async (t) => {
+  const path = join(await folder(t), 'kubeconfig.conf')
+  await writeFile(path, `${kubeconfig({}, { token: 'abc' }).replace(/}$/, '')}, ? {token: secret} : 1}`)
+  const warnings: string[] = []
+  const listen = (warning: Error): void => void warnings.push(warning.message)
+  process.on('warning', listen)
+  t.after(() => process.off('warning', listen))
+  await new KubeAccess({ kubeconfig: path }).access()
+  await new Promise((resolve) => setImmediate(resolve))
+  assert.deepEqual(warnings, [])
+})
+
 test('KubeAccess waits for a file that hangs without holding the event loop', async (t) => {
   const dir = await folder(t)
   const path = join(dir, 'kubeconfig.conf')

@@ -12,6 +12,7 @@ import {
 import { ExecLogin, parseExecPlugin } from '../../../../src/watch/api/exec-plugin.ts'
 import { loadKubeconfig } from '../../../../src/watch/api/kube-config-load.ts'
 import { ProtobufReader } from '../../../../src/watch/api/protobuf.ts'
+import { jsonSize } from '../../../../src/doctor/json-size.ts'
 import { parseManifestFile } from '../../../../src/watch/manifests/manifest-file.ts'
 import { createIntern, isObject } from '../../../../src/watch/objects/findings.ts'
 import { parseMetadata, parseObject } from '../../../../src/watch/objects/object-parser.ts'
@@ -163,11 +164,12 @@ const FIELDS = [
   ...Object.values(SERVICE_ANNOTATION),
 ]
 
-/** Whether managedFields are where the API server has them, and nowhere else: elsewhere a cut may break the text. */
+/** Whether managedFields are where the API server has them, last in metadata, and nowhere else: elsewhere a cut may break the text. */
 function isAsServersWrite(json: unknown): boolean {
   const { metadata, ...others } = isObject(json) ? json : {}
   const { managedFields: _, ...rest } = isObject(metadata) ? metadata : {}
-  return !JSON.stringify([others, rest]).includes('managedFields')
+  const isLast = isObject(metadata) && Object.keys(metadata).at(-1) === 'managedFields'
+  return isLast && !JSON.stringify([others, rest]).includes('managedFields')
 }
 
 function cutsOnlyManagedFields(text: string, json: unknown): void {
@@ -345,7 +347,8 @@ export const API_TARGETS: readonly Target[] = [
       }
       readAnswer(json)
       readObject(json, 'manifest')
-      if (isAsServersWrite(json)) cutsOnlyManagedFields(text, json)
+      // The comparison, unlike the program, calls itself for each level.
+      if (jsonSize(text).depth < 100 && isAsServersWrite(json)) cutsOnlyManagedFields(text, json)
     },
   },
   {
