@@ -15,7 +15,7 @@ import { netlinkFormat, PROTOBUF_FORMAT } from '../../dev/evidence/fuzz/trees.ts
 import { parseEvidenceOptions } from '../../dev/evidence/options.ts'
 import { CodedError } from '../../src/values/errors.ts'
 
-const DEFAULT_SLICE = 400
+const DEFAULT_SLICE = 1500
 
 describe('every reader of foreign bytes and texts', () => {
   for (const target of TARGETS)

@@ -37,6 +37,7 @@ function readBundle(input: Uint8Array): void {
 export const ANSWER_TARGETS: readonly Target[] = [
   {
     name: 'socket-views',
+    slice: 300,
     what: 'answers at the local socket, as commands read them',
     form: 'json',
     words: [
@@ -52,7 +53,6 @@ export const ANSWER_TARGETS: readonly Target[] = [
       'tcp',
       'Cluster',
     ],
-    slice: 500,
     seeds: () => [
       JSON.stringify({ format: VIEW_FORMAT, error: { code: 'starting', message: 'no proxy yet' } }),
       JSON.stringify({
@@ -77,6 +77,7 @@ export const ANSWER_TARGETS: readonly Target[] = [
   },
   {
     name: 'bundles',
+    slice: 100,
     what: 'bundles of doctor, and the report about them',
     form: 'json',
     words: [
@@ -93,7 +94,6 @@ export const ANSWER_TARGETS: readonly Target[] = [
       '10.0.0.1/24',
     ],
     maxBytes: 32 * 1024,
-    slice: 200,
     run: readBundle,
   },
 ]

@@ -302,6 +302,7 @@ export const API_TARGETS: readonly Target[] = [
   },
   {
     name: 'protobuf-stream',
+    slice: 250,
     what: 'the stream of a watch in protobuf, cut into chunks',
     form: 'bytes',
     words: FIELDS,
@@ -321,6 +322,7 @@ export const API_TARGETS: readonly Target[] = [
   },
   {
     name: 'json-stream',
+    slice: 300,
     what: 'the stream of a watch in JSON, cut into chunks, without managedFields',
     form: 'text',
     words: [...FIELDS, '"managedFields":[', ']},"spec":', ']},"addressType":', ',', '\n', '{', '}', '"'],
@@ -333,6 +335,7 @@ export const API_TARGETS: readonly Target[] = [
   },
   {
     name: 'json-objects',
+    slice: 500,
     what: 'objects in JSON, parsed, and without managedFields',
     form: 'json',
     words: FIELDS,
@@ -353,21 +356,21 @@ export const API_TARGETS: readonly Target[] = [
   },
   {
     name: 'manifests',
+    slice: 60,
     microsecondsPerByte: 6,
     what: 'files of manifests, in YAML and JSON',
     form: 'text',
     words: [...FIELDS, ...YAML],
-    slice: 60,
     seeds: () => ['web', 'node', 'edge-load-balancer', 'cart-affinity'].map(example),
     run: readManifests,
   },
   {
     name: 'manifests-json',
+    slice: 60,
     microsecondsPerByte: 6,
     what: 'files of manifests as JSON',
     form: 'json',
     words: FIELDS,
-    slice: 60,
     seeds: () =>
       [...OBJECTS.slice(0, 3), { apiVersion: 'v1', kind: 'List', items: OBJECTS.slice(0, 3) }].map((object) =>
         JSON.stringify(object),
@@ -376,6 +379,7 @@ export const API_TARGETS: readonly Target[] = [
   },
   {
     name: 'kubeconfig',
+    slice: 60,
     microsecondsPerByte: 6,
     what: 'kubeconfigs, with their exec plugins',
     form: 'text',
@@ -393,7 +397,6 @@ export const API_TARGETS: readonly Target[] = [
       'http://',
       'insecure-skip-tls-verify: true',
     ],
-    slice: 60,
     seeds: () => [KUBECONFIG],
     run: readKubeconfig,
   },

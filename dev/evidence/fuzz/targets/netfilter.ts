@@ -137,6 +137,7 @@ const WORDS = [
 export const NETFILTER_TARGETS: readonly Target[] = [
   {
     name: 'ipset-sets',
+    slice: 800,
     what: 'sets of ipset with their entries, and the versions',
     form: 'netlink',
     headerBytes: 4,
@@ -206,6 +207,7 @@ export const NETFILTER_TARGETS: readonly Target[] = [
   },
   {
     name: 'nft-elements',
+    slice: 500,
     what: 'elements of the private table, and networks of its anonymous sets',
     form: 'netlink',
     headerBytes: 4,

@@ -206,10 +206,10 @@ kubeIPVS: {socket: /run/kube-ipvs/kube-ipvs.sock}
 export const TEXT_TARGETS: readonly Target[] = [
   {
     name: 'iptables-save',
+    slice: 60,
     what: 'what iptables-save and -S print, and what is found in it',
     form: 'text',
     words: SAVE_WORDS,
-    slice: 1000,
     seeds: () => [SAVE],
     run: readSave,
   },
@@ -254,6 +254,7 @@ export const TEXT_TARGETS: readonly Target[] = [
   },
   {
     name: 'configuration',
+    slice: 60,
     microsecondsPerByte: 6,
     what: 'KubeProxyConfiguration, in YAML and JSON',
     form: 'text',
@@ -282,7 +283,6 @@ export const TEXT_TARGETS: readonly Target[] = [
       '\t',
       '|\n',
     ],
-    slice: 60,
     seeds: () => [
       CONFIGURATION,
       JSON.stringify({
