@@ -48,6 +48,8 @@ interface Pending {
 
 /** Attempts for one request, as in client-go. */
 const MAX_TRIES = 12
+/** The longest wait that the server may ask for; a timer of more than 24 days would end at once. */
+const MAX_RETRY_AFTER_MS = 300_000
 const SERVICE_INTERVAL_MS = 10_000
 /** Requests about Services that may be sent at once. */
 const SERVICE_BURST = 10
@@ -169,7 +171,7 @@ export class EventRecorder implements Events {
     const isDone = status === 409 && count === 1
     pending.tries++
     const retries = !isDone && mayRetry(status) && pending.tries < MAX_TRIES
-    const requestedMs = error instanceof ApiError ? error.retryAfterMs : 0
+    const requestedMs = error instanceof ApiError ? Math.min(error.retryAfterMs, MAX_RETRY_AFTER_MS) : 0
     const delayMs = Math.max(requestedMs, retryMs * (1 + Math.random() / 4))
     if (retries) pending.dueMs = performance.now() + delayMs
     else this.#settle(key, count)

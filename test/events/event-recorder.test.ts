@@ -96,6 +96,22 @@ describe('EventRecorder', () => {
     assert.equal(failures().length, 4)
   })
 
+  it('waits five minutes at most, however long the server asks for', async (t) => {
+    t.mock.timers.enable({ apis: ['setTimeout'] })
+    const { server, events, writes, retries } = await open(t)
+    server.inject({ verb: 'create', action: { kind: 'status', status: 429, headers: { 'retry-after': '999999999' } } })
+    events.record(STARTING)
+    await until('a failure', () => {
+      t.mock.timers.tick(1)
+      return retries().length === 1
+    })
+    assert.deepEqual(retries(), [300_000])
+    await until('a write', () => {
+      t.mock.timers.tick(10_000)
+      return writes.length === 1
+    })
+  })
+
   it('drops an Event that the server refuses, and any Event after twelve attempts', async (t) => {
     t.mock.method(Math, 'random', () => 0)
     const { server, events, writes, failures, retries } = await open(t)
