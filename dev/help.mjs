@@ -73,16 +73,6 @@ docs/bench.md says more.
 
 ${kernels}
 `,
-  evidence: `npm run evidence                       every part of the evidence; its data and page go to docs/evidence
-npm run evidence -- --only NAME        only this part (fuzz); again or with a comma for more
-npm run evidence -- --hours N          how long each part runs, in place of its own time
-npm run evidence -- --seed N           other inputs than those of seed 1
-npm run evidence -- --only fuzz WORD   only targets whose names contain the word; writes no data
-npm run evidence -- --only fuzz --grow instead, grows the corpus in dev/evidence/fuzz/corpus for that time
-
-fuzz gives every reader of foreign bytes and texts millions of inputs made from its corpus (half an hour; no kernel). An input
-that fails is made shorter and written into dist/evidence/fuzz, and the exit code is 1. dev/evidence/fuzz/README.md says more.
-`,
   release: `npm run release                        checks and tests this commit, and writes its release into dist/release
 npm run release -- --into DIR          another folder, which is replaced
 npm run release -- --dry-run           from any state of the checkout, without tests and without asking nodejs.org
@@ -92,10 +82,11 @@ npm run release -- --source URL        the repository, for labels and provenance
 Writes the image of both architectures as one OCI archive, the chart, an SBOM for each architecture, the OpenVEX document,
 the provenance, and SHA256SUMS. It pushes nothing: its last lines say what to push where. SOURCE_DATE_EPOCH replaces the time of the commit.`,
   evidence: `npm run evidence                       measures every part, and writes docs/evidence/NAME.json and docs/evidence/results.md
-npm run evidence -- --only NAME        only this part; again for more: supply-chain
+npm run evidence -- --only NAME        only this part; again for more: supply-chain, fuzz
 npm run evidence -- --hours N          for parts that measure as long as they are told to
 
-docs/evidence/README.md says which question each part answers. Exit code 1 when a part has found a problem.`,
+docs/evidence/README.md says which question each part answers. Exit code 1 when a part has found a problem.
+fuzz takes half an hour unless it is told otherwise, and writes an input for each find into dist/evidence/fuzz.`,
   surfaces: `npm run test:surfaces                            every recording in test/recordings/surfaces
 npm run test:surfaces -- PATTERN...              only cases whose name contains a PATTERN
 npm run test:surfaces -- --cases DIR             the recordings of another folder, which may hold some of them

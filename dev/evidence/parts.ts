@@ -1,5 +1,6 @@
 /** The parts of the evidence, in the order in which they run and appear. */
+import { fuzz } from './fuzz/part.ts'
 import type { Part } from './part.ts'
 import { supplyChain } from './supply-chain.ts'
 
-export const PARTS: readonly Part[] = [supplyChain]
+export const PARTS: readonly Part[] = [supplyChain, fuzz]

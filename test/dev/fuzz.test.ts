@@ -3,16 +3,14 @@
  * showed a defect, and some thousands more, the same in every run. And the fuzzer itself.
  */
 import assert from 'node:assert/strict'
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
-import { describe, it, test } from 'node:test'
-import { evidencePage } from '../../dev/evidence.ts'
+import { existsSync, readdirSync } from 'node:fs'
+import { describe, it } from 'node:test'
 import { corpusFile, corpusOf, inputOf, lineOf } from '../../dev/evidence/fuzz/corpus.ts'
 import { Fuzzer } from '../../dev/evidence/fuzz/engine.ts'
 import { judge, type Limits } from '../../dev/evidence/fuzz/judge.ts'
 import type { Form, Target } from '../../dev/evidence/fuzz/target.ts'
 import { TARGETS } from '../../dev/evidence/fuzz/targets/all.ts'
 import { netlinkFormat, PROTOBUF_FORMAT } from '../../dev/evidence/fuzz/trees.ts'
-import { parseEvidenceOptions } from '../../dev/evidence/options.ts'
 import { CodedError } from '../../src/values/errors.ts'
 
 const DEFAULT_SLICE = 1500
@@ -124,22 +122,4 @@ describe('the fuzzer', () => {
     for (const input of [Uint8Array.of(), Uint8Array.of(0, 255, 10), new Uint8Array(Buffer.from('a\n"ü"\\'))])
       assert.deepEqual(inputOf(lineOf(input)), input)
   })
-})
-
-test('the options of npm run evidence are checked', () => {
-  const parse = (...args: string[]): unknown => parseEvidenceOptions(args, ['fuzz'])
-  assert.deepEqual(parse('--only', 'fuzz', '--hours', '0.5', 'nft'), {
-    only: ['fuzz'],
-    hours: 0.5,
-    seed: 1,
-    isGrowing: false,
-    words: ['nft'],
-  })
-  for (const args of [['--only', 'x'], ['--hours', '0'], ['--hours', 'x'], ['--seed', '1.5'], ['--no']])
-    assert.ok('error' in (parse(...args) as object), args.join(' '))
-})
-
-test('the page of the evidence is made from its data', () => {
-  const page = new URL('../../docs/evidence/README.md', import.meta.url)
-  assert.equal(readFileSync(page, 'utf8'), evidencePage())
 })

@@ -124,7 +124,7 @@ test('the commands in the documents have the flags that the program has', () => 
 
 test('the documents for users name only flags that exist', () => {
   const forUsers = DOCUMENTS.filter((path) =>
-    /^(docs\/(?!performance|evidence\/|dev\/)|helm\/)|^(README|SECURITY)\.md$/.test(path),
+    /^(docs\/(?!performance|dev\/)|helm\/)|^(README|SECURITY)\.md$/.test(path),
   )
   for (const document of forUsers) assert.deepEqual(unknownFlags(read(document)), [], document)
 })
