@@ -13,7 +13,7 @@ import { TARGETS } from '../../dev/evidence/fuzz/targets/all.ts'
 import { netlinkFormat, PROTOBUF_FORMAT } from '../../dev/evidence/fuzz/trees.ts'
 import { CodedError } from '../../src/values/errors.ts'
 
-const DEFAULT_SLICE = 1500
+const DEFAULT_SLICE = 1000
 
 describe('every reader of foreign bytes and texts', () => {
   for (const target of TARGETS)

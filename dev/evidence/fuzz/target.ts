@@ -20,7 +20,7 @@ export interface Target {
   readonly maxBytes?: number
   /** Microseconds of processor time for each byte; default 1. Readers of YAML need more. */
   readonly microsecondsPerByte?: number
-  /** Inputs in `npm test`; default 1500. */
+  /** Inputs in `npm test`; default 1000. */
   readonly slice?: number
   /** Inputs to begin with, beside those of the corpus. */
   readonly seeds?: () => readonly (string | Uint8Array)[]

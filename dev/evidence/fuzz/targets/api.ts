@@ -356,7 +356,7 @@ export const API_TARGETS: readonly Target[] = [
   },
   {
     name: 'manifests',
-    slice: 60,
+    slice: 40,
     microsecondsPerByte: 6,
     what: 'files of manifests, in YAML and JSON',
     form: 'text',
@@ -366,7 +366,7 @@ export const API_TARGETS: readonly Target[] = [
   },
   {
     name: 'manifests-json',
-    slice: 60,
+    slice: 40,
     microsecondsPerByte: 6,
     what: 'files of manifests as JSON',
     form: 'json',
@@ -379,7 +379,7 @@ export const API_TARGETS: readonly Target[] = [
   },
   {
     name: 'kubeconfig',
-    slice: 60,
+    slice: 40,
     microsecondsPerByte: 6,
     what: 'kubeconfigs, with their exec plugins',
     form: 'text',

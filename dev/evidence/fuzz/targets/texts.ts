@@ -206,7 +206,7 @@ kubeIPVS: {socket: /run/kube-ipvs/kube-ipvs.sock}
 export const TEXT_TARGETS: readonly Target[] = [
   {
     name: 'iptables-save',
-    slice: 60,
+    slice: 40,
     what: 'what iptables-save and -S print, and what is found in it',
     form: 'text',
     words: SAVE_WORDS,
@@ -254,7 +254,7 @@ export const TEXT_TARGETS: readonly Target[] = [
   },
   {
     name: 'configuration',
-    slice: 60,
+    slice: 40,
     microsecondsPerByte: 6,
     what: 'KubeProxyConfiguration, in YAML and JSON',
     form: 'text',
