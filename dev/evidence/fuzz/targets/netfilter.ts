@@ -94,7 +94,8 @@ function readElements(message: ReceivedMessage): void {
     for (const element of elements.slice(0, 3))
       operationText({ kind: 'add', item: element } as Parameters<typeof operationText>[0])
     const [first] = elements
-    if (first === undefined || (set.isMap && first.action === undefined)) continue
+    // Nobody writes a foreign one.
+    if (first === undefined || first.isForeign === true || (set.isMap && first.action === undefined)) continue
     const again: NftElement[] = []
     unlessRefused(UNENCODABLE, () => {
       const bytes = reply((batch) => encodeElements(batch, 'NEWSETELEM', set.family, set.name, [first]))
