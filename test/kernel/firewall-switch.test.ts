@@ -23,6 +23,9 @@ const PER_SECOND = 400
 const [NEW = 2000] = rowsOfRun([10_000, 2000], (count) => count === 2000)
 /** Virtual servers wait for their rules for up to 15 s. */
 const RULES_MS = 30_000
+/** This mount namespace is the test's own. */
+const FAILING_RESTORE =
+  'folder=$(mktemp -d /run/sbin-XXXXXX) && cp -a /usr/sbin/. $folder && for program in $folder/ip*tables*-restore; do rm $program; printf "#!/bin/sh\\nexit 4\\n" >$program; chmod +x $program; done && mount --bind $folder /usr/sbin'
 /** Audits have a small share of the processor. */
 const AUDIT_MS = 60_000
 const PLACES = FAMILIES.flatMap((family) => KINDS.map((kind) => frontend(1, kind, family, 'tcp')))
@@ -132,6 +135,27 @@ describe('the firewall of ipvs mode', needs('iptables-nft', 'nft', 'program:gcc'
     sh('ipset create KUBE-IPVS-IPS hash:ip && iptables -N KUBE-IPVS-FILTER && iptables -I INPUT -j KUBE-IPVS-FILTER')
     sh('iptables -A KUBE-IPVS-FILTER -m set --match-set KUBE-IPVS-IPS dst -j REJECT')
     await eventually(isNftables, AUDIT_MS)
+  })
+
+  it('stays as long as the rules of the other one cannot be written', async () => {
+    await bench.stop(daemon)
+    bench.configure({ ...CIDRS, kubeIPVS: { firewall: 'iptables' } })
+    sh(FAILING_RESTORE)
+    try {
+      bench.log = ''
+      daemon = bench.start()
+      const failures = (): number => bench.log.match(/"Failed to execute iptables-restore"/g)?.length ?? 0
+      await eventually(() => assert.ok(failures() > 10), RULES_MS)
+      const first = failures()
+      // A pass over the tables follows each failed restore.
+      await eventually(() => assert.ok(failures() > 3 * first), RULES_MS)
+      assert.equal(privateTables(), 2)
+    } finally {
+      sh('umount /usr/sbin')
+    }
+    await eventually(isIptables, RULES_MS)
+    bench.configure({ ...CIDRS, kubeIPVS: { firewall: 'nftables' } })
+    await eventually(isNftables, RULES_MS)
   })
 
   it('is removed by cleanup, with the virtual servers that it names', async () => {
