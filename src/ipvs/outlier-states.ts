@@ -1,0 +1,177 @@
+/**
+ * The states of real servers that do not answer, what each means for a virtual server, and what is
+ * decided and told about them.
+ */
+import type { Protocol } from '../values/protocol.ts'
+import { ENOUGH, Evidence } from './outlier-evidence.ts'
+import {
+  type RealServer,
+  realServerKey,
+  type RealServerKey,
+  type VirtualServer,
+  type VirtualServerKey,
+} from './types.ts'
+
+/**
+ * `limited`: it gets only a few more connections until a copy of its counters shows an answer.
+ * `suspect`: its weight is 0. `on-trial`: it has its weight again, and gets one connection.
+ */
+export type OutlierState = 'limited' | 'suspect' | 'on-trial'
+
+/** What was decided about a real server. */
+export interface OutlierDecision {
+  readonly kind: 'suspected' | 'tried' | 'answered' | 'released'
+  /** `namespace/name` of the Service. */
+  readonly owner: string
+  readonly virtualServer: VirtualServerKey
+  readonly realServer: RealServerKey
+  /** Connections without an answer. */
+  readonly connections: number
+  /** Until it may be tried again, in milliseconds; only of one that is suspected. */
+  readonly waitMs?: number
+}
+
+/** A real server that gets no new connections, or only a few, at one moment. */
+export interface CurrentOutlier {
+  readonly virtualServer: VirtualServerKey
+  readonly realServer: RealServerKey
+  readonly state: OutlierState
+  /** Since it is in this state, in milliseconds. */
+  readonly ageMs: number
+  /** Until a suspect is tried again, in milliseconds; undefined in the other states. */
+  readonly nextTrialMs?: number
+}
+
+/** Another real server must have answered in this time. */
+const OTHERS_MS = 6000
+
+/** What is known of a real server. */
+export interface Tracked {
+  readonly evidence: Evidence
+  state: OutlierState | 'healthy'
+  sinceMs: number
+  /**
+   * Its IPVS_DEST_ATTR_U_THRESH; 0: no limit. One that has as many connections or more, closing ones
+   * too, gets no further one before it has less than three quarters of them.
+   */
+  limit: number
+  /** Connections that it still gets, reads until it gets none at all, and active ones when that began. */
+  lets: number
+  reads: number
+  activeBefore: number
+  /** Suspicions in a row. */
+  failures: number
+  nextTrialMs: number
+  limits: number
+  noLimitUntilMs: number
+}
+
+/** One that nothing is known of. */
+export function newlyTracked(): Tracked {
+  const none = {
+    state: 'healthy',
+    sinceMs: 0,
+    limit: 0,
+    lets: 0,
+    reads: 0,
+    activeBefore: 0,
+    failures: 0,
+    nextTrialMs: 0,
+    limits: 0,
+    noLimitUntilMs: 0,
+  } as const
+  return { evidence: new Evidence(), ...none }
+}
+
+/** Whether it gets no new connections, or a limited number. */
+export function isOut({ state }: Tracked): boolean {
+  return state !== 'healthy'
+}
+
+/** Connections that a real server still gets, and for how many reads. */
+export interface Lets {
+  readonly lets: number
+  readonly reads: number
+}
+
+/** Connections that a limited real server still gets, enough to be judged by, and for how many reads. */
+export const LIMITED = { lets: ENOUGH, reads: 4 }
+/** One connection, whenever it comes. */
+export const TRIED = { lets: 1, reads: Number.POSITIVE_INFINITY }
+const NO_LIMIT = { lets: 0, reads: 0 }
+/** With this limit it gets none while it has any. */
+const NONE = 1
+
+/** @param lets absent: as many connections as it may have anyway, or none with the weight 0 */
+export function enter(
+  tracked: Tracked,
+  state: Tracked['state'],
+  nowMs: number,
+  { lets, reads }: Lets = NO_LIMIT,
+): void {
+  const { active, open } = tracked.evidence.exact
+  Object.assign(tracked, {
+    state,
+    sinceMs: nowMs,
+    limit: lets === 0 ? 0 : open + lets,
+    lets,
+    reads,
+    activeBefore: active,
+  })
+}
+
+/**
+ * Ends the connections of a limited real server or of a trial; returns whether it is to end now. The
+ * limit counts those that are closing, and as many of them may end as new ones come, so the exact
+ * number of active ones decides.
+ */
+export function stopLater(tracked: Tracked): boolean {
+  tracked.reads--
+  const { active } = tracked.evidence.exact
+  if (tracked.limit === NONE || (tracked.reads > 0 && active < tracked.activeBefore + tracked.lets)) return false
+  tracked.limit = NONE
+  return true
+}
+
+/** Only TCP: the answers of a UDP service may differ in number. */
+export function mayLimit({ state, evidence, noLimitUntilMs }: Tracked, protocol: Protocol, nowMs: number): boolean {
+  return protocol === 'tcp' && state === 'healthy' && evidence.isShort && nowMs >= noLimitUntilMs
+}
+
+/**
+ * Whether another real server answers. If none does, it may be this node that is cut off.
+ * @param isSure whether it must have answered since this one does not
+ */
+export function othersAnswer(all: Iterable<Tracked>, { evidence }: Tracked, nowMs: number, isSure: boolean): boolean {
+  for (const other of all) {
+    if (isOut(other) || other.evidence === evidence || other.evidence.isShort) continue
+    const { answerMs = Number.NEGATIVE_INFINITY } = other.evidence
+    if (nowMs - answerMs > OTHERS_MS) continue
+    if (!isSure || other.evidence.hasAnsweredAfter(evidence)) return true
+  }
+  return false
+}
+
+/** A real server as it should be in its state. */
+export function withState(server: RealServer, tracked: Tracked | undefined): RealServer {
+  if (tracked === undefined || !isOut(tracked)) return server
+  if (tracked.state === 'suspect') return { ...server, weight: 0 }
+  const { upperThreshold } = server
+  return { ...server, upperThreshold: upperThreshold === 0 ? tracked.limit : Math.min(upperThreshold, tracked.limit) }
+}
+
+/**
+ * The wanted virtual server for a process that does not know which real servers answer: a live
+ * weight of 0, and a live limit below the wanted one, are what the running daemon may want now.
+ */
+export function acceptOutliers(wanted: VirtualServer, live: VirtualServer | undefined): VirtualServer {
+  const there = new Map(live?.realServers.map((server) => [realServerKey(server), server]))
+  const realServers = wanted.realServers.map((server) => {
+    const { weight, upperThreshold } = there.get(realServerKey(server)) ?? server
+    const isLimited = upperThreshold > 0 && (server.upperThreshold === 0 || upperThreshold < server.upperThreshold)
+    return weight > 0 && !isLimited
+      ? server
+      : { ...server, ...(weight === 0 ? { weight } : {}), ...(isLimited ? { upperThreshold } : {}) }
+  })
+  return { ...wanted, realServers }
+}

@@ -1,0 +1,305 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import fc from 'fast-check'
+import type { Counters } from '../../src/ipvs/outlier-evidence.ts'
+import { acceptOutliers } from '../../src/ipvs/outlier-states.ts'
+import { Outliers } from '../../src/ipvs/outliers.ts'
+import type { VirtualServer } from '../../src/ipvs/types.ts'
+import { rowsOfRun } from '../support/extent.ts'
+import { makeRealServer, makeVirtualServer } from '../support/virtual-servers.ts'
+import { EstimatorModel, MODEL_KEY, type ModelOptions, seeded } from './estimator-model.ts'
+
+const KEY = '10.96.0.1:80/tcp'
+const DEATH_MS = 20_000
+
+/** A virtual server of which some real servers die. */
+function modelOf(options: Partial<ModelOptions>, dead: readonly number[] = [], seed = 1): EstimatorModel {
+  const at = DEATH_MS
+  return new EstimatorModel({
+    servers: 4,
+    rate: 80,
+    random: seeded(seed),
+    dead: (server, atMs) => dead.includes(server) && atMs >= at,
+    ...options,
+  })
+}
+
+const kinds = (model: EstimatorModel): readonly string[] => model.outliers.takeDecisions().map(({ kind }) => kind)
+
+describe('Outliers', () => {
+  it('take a dead real server out within 3.5 s of its last answer, in 99 of 100 cases', () => {
+    const late: string[] = []
+    let runs = 0
+    for (const servers of [2, 3, 10])
+      for (let seed = 1; seed <= 20; seed++) {
+        // Its death is at another place of the kernel's two seconds in each run.
+        const diesMs = DEATH_MS + seed * 97
+        const dead = (server: number, atMs: number): boolean => server === 0 && atMs >= diesMs
+        const model = modelOf({ servers, rate: servers * 20, dead }, [], seed)
+        let lastMs: number | undefined
+        model.run(diesMs + 8000, () => {
+          if (model.weights[0] === 0) lastMs ??= model.lastConnectionMs[0]
+        })
+        runs++
+        const took = (lastMs ?? Number.POSITIVE_INFINITY) - (model.lastAnswerMs[0] ?? 0)
+        if (took > 3500) late.push(`${servers} ${seed}: ${took}`)
+        assert.deepEqual(
+          [...model.outliers.current(model.nowMs)].map(({ realServer }) => realServer),
+          ['10.244.0.100:80'],
+        )
+      }
+    assert.ok(late.length <= runs / 100, late.join('\n'))
+  })
+
+  it('try it again after 5, 10 and 20 s with one connection, and take it back with the first answer', () => {
+    const model = modelOf({ dead: (server, atMs) => server === 0 && atMs >= DEATH_MS && atMs < 105_000 })
+    const seen: string[] = []
+    const connections: number[] = []
+    let before = 0
+    model.run(130_000, () => {
+      for (const { kind } of model.outliers.takeDecisions()) {
+        seen.push(`${kind} ${Math.round(model.nowMs / 1000)}`)
+        if (kind === 'tried') before = model.connectionsOf(0)
+        if (kind === 'suspected' && seen.length > 1) connections.push(model.connectionsOf(0) - before)
+      }
+    })
+    assert.deepEqual(
+      seen.map((text) => text.split(' ')[0]),
+      ['suspected', 'tried', 'suspected', 'tried', 'suspected', 'tried', 'suspected', 'tried', 'answered'],
+    )
+    // Of those that still close as many may end as new ones come between two reads.
+    assert.ok((connections[0] ?? 9) <= 5, String(connections))
+    assert.deepEqual(connections.slice(1), [1, 1])
+    assert.deepEqual(model.weights, [1, 1, 1, 1])
+    assert.deepEqual(model.outliers.count, 0)
+  })
+
+  it('leave everything as it is when all real servers are silent at once, or the last one is', () => {
+    for (let seed = 1; seed <= 10; seed++) {
+      const all = modelOf({}, [0, 1, 2, 3], seed)
+      all.run(60_000)
+      assert.deepEqual([all.weights, kinds(all)], [[1, 1, 1, 1], []], `all, ${seed}`)
+      const last = modelOf({ servers: 1, rate: 20 }, [0], seed)
+      last.run(60_000)
+      assert.deepEqual([last.weights, kinds(last)], [[1], []], `last, ${seed}`)
+    }
+  })
+
+  it('take at most half of them out', () => {
+    for (const [servers, dead, out] of [
+      [2, [0], 1],
+      [3, [0, 1], 1],
+      [4, [0, 1, 2], 2],
+      [5, [0, 1, 2, 3], 2],
+    ] as const) {
+      const model = modelOf({ servers, rate: servers * 20 }, dead)
+      let most = 0
+      model.run(90_000, () => {
+        const outNow = [...model.outliers.current(model.nowMs)].length
+        most = Math.max(most, outNow)
+      })
+      assert.equal(most, out, `${dead.length} of ${servers}`)
+    }
+  })
+
+  it('never suspect one that answers: with loss and delay, slow, rare, in bursts, or silent after the handshake', () => {
+    const burst = (periodMs: number, lengthMs: number, rate: number) => (atMs: number) =>
+      atMs % periodMs < lengthMs ? rate : 0
+    const bad = { delayMs: 300, loss: 0.02 }
+    const rows: readonly Partial<ModelOptions>[] = [
+      { ...bad, rate: 15 },
+      { ...bad, rate: 150 },
+      { ...bad, rate: 2 },
+      { ...bad, rate: 40, thinkMs: 10_000 },
+      { ...bad, rate: 40, answers: 0 },
+      { ...bad, rate: burst(7130, 200, 400) },
+      { ...bad, rate: burst(3010, 100, 800), answers: 8 },
+      { ...bad, rate: burst(15_010, 400, 100), thinkMs: 3000 },
+      { ...bad, rate: 30, protocol: 'udp' },
+    ]
+    let connections = 0
+    for (const row of rows)
+      for (const seed of rowsOfRun([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16], (one) => one === 1)) {
+        const model = modelOf(row, [], seed)
+        model.run(300_000)
+        connections += model.connections
+        assert.equal(model.outliers.counts.suspected, 0, JSON.stringify({ ...row, seed }))
+      }
+    assert.ok(connections > 90_000, String(connections))
+  })
+
+  it('find a dead UDP real server that has answered before, and never one that has not', () => {
+    const dies = modelOf({ protocol: 'udp' }, [0])
+    dies.run(60_000)
+    assert.equal(dies.weights[0], 0)
+    const oneWay = modelOf({ protocol: 'udp', dead: (server) => server === 0 })
+    oneWay.run(60_000)
+    assert.deepEqual([oneWay.weights, kinds(oneWay)], [[1, 1, 1, 1], []])
+  })
+
+  it('begin the waits anew after a minute of answers', () => {
+    const flaps = (times: readonly (readonly [number, number])[]) => (server: number, atMs: number) =>
+      server === 0 && times.some(([from, to]) => atMs >= from && atMs < to)
+    const waits = (model: EstimatorModel): readonly (number | undefined)[] => {
+      const found: (number | undefined)[] = []
+      model.run(260_000, () => {
+        for (const { kind, waitMs } of model.outliers.takeDecisions()) if (kind === 'suspected') found.push(waitMs)
+      })
+      return found
+    }
+    assert.deepEqual(
+      waits(
+        modelOf({
+          dead: flaps([
+            [20_000, 26_000],
+            [45_000, 51_000],
+            [75_000, 81_000],
+          ]),
+        }),
+      ),
+      [5000, 10_000, 20_000],
+    )
+    assert.deepEqual(
+      waits(
+        modelOf({
+          dead: flaps([
+            [20_000, 26_000],
+            [160_000, 166_000],
+          ]),
+        }),
+      ),
+      [5000, 5000],
+    )
+  })
+
+  it('follow the API: what it removes is forgotten, and those over the half are released', () => {
+    const model = modelOf({}, [0, 1])
+    model.run(26_000)
+    assert.deepEqual(model.weights, [0, 0, 1, 1])
+    const rendered = (servers: readonly number[]): readonly number[] =>
+      model.outliers
+        .render(
+          MODEL_KEY,
+          { ...model.virtualServer, realServers: model.servers.filter((_, index) => servers.includes(index)) },
+          'demo/web',
+        )
+        .realServers.map(({ weight }) => weight)
+    model.outliers.takeDecisions()
+    // Of three only one may be out.
+    const three = rendered([0, 1, 2])
+    assert.deepEqual(three.toSorted(), [0, 1, 1])
+    assert.deepEqual(kinds(model), ['released'])
+    const out = three.indexOf(0)
+    assert.deepEqual(rendered([out]), [1])
+    assert.deepEqual([kinds(model), [...model.outliers.current(0)]], [['released'], []])
+    // What the API removes and adds again begins anew.
+    assert.deepEqual(rendered([2, 3]), [1, 1])
+    assert.deepEqual(rendered([0, 1, 2, 3]), [1, 1, 1, 1])
+  })
+
+  it('never leave a virtual server with less than half of its real servers, whatever is read and wanted', () => {
+    const step = fc.record({
+      read: fc.array(fc.tuple(fc.nat(20), fc.nat(60), fc.nat(2), fc.nat(20)), { minLength: 6, maxLength: 6 }),
+      present: fc.array(fc.boolean(), { minLength: 6, maxLength: 6 }),
+      afterMs: fc.constantFrom(250, 500, 2000, 7000),
+    })
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 40 }), (steps) => {
+        const outliers = new Outliers()
+        const all = Array.from({ length: 6 }, (_, index) => makeRealServer(`10.244.0.${100 + index}`))
+        const totals = all.map(() => [0, 0, 0, 0])
+        let nowMs = 0
+        for (const { read, present, afterMs } of steps) {
+          nowMs += afterMs
+          const base = makeVirtualServer(
+            '10.96.0.1',
+            all.filter((_, index) => present[index]),
+          )
+          const check = (server: VirtualServer | undefined): void => {
+            const usable = server?.realServers.filter(({ weight }) => weight > 0).length ?? 0
+            const length = base.realServers.length
+            assert.ok(usable >= Math.ceil(length / 2), `${usable} of ${length}`)
+            assert.ok(length === 0 || usable > 0)
+          }
+          check(outliers.render(KEY, base, 'demo/web'))
+          const counters = new Map<string, Counters>()
+          for (const [index, [connections, packetsIn, packetsOut, active]] of read.entries()) {
+            const total = totals[index] ?? []
+            total[0] = (total[0] ?? 0) + connections
+            total[1] = (total[1] ?? 0) + connections + packetsIn
+            total[2] = (total[2] ?? 0) + (packetsOut === 2 ? connections * 2 : 0)
+            counters.set(`10.244.0.${100 + index}:80`, {
+              connections: total[0],
+              packetsIn: total[1],
+              packetsOut: total[2],
+              active,
+              open: active,
+            })
+          }
+          outliers.observe(KEY, counters, nowMs)
+          check(outliers.rendered(KEY))
+          outliers.takeDecisions()
+        }
+      }),
+    )
+  })
+
+  it('release all at once, and keep nothing of virtual servers at rest', () => {
+    const model = modelOf({}, [0])
+    model.run(26_000)
+    assert.deepEqual(model.outliers.release(), [MODEL_KEY])
+    model.render()
+    assert.deepEqual([model.weights, model.outliers.count], [[1, 1, 1, 1], 0])
+    assert.equal(kinds(model).at(-1), 'released')
+    model.outliers.forget(MODEL_KEY)
+    assert.equal(model.outliers.size, 0)
+  })
+
+  it('have no say where a Service does not want it', () => {
+    const model = modelOf({}, [0])
+    model.run(26_000)
+    assert.equal(model.weights[0], 0)
+    const server = model.outliers.render(MODEL_KEY, model.virtualServer, undefined)
+    assert.deepEqual([server, model.outliers.size, [...model.outliers.current(0)]], [model.virtualServer, 0, []])
+  })
+
+  it('keep a limit of the Service that is lower', () => {
+    const model = modelOf({}, [0])
+    model.run(26_000)
+    const limited = model.servers.map((server) => ({ ...server, upperThreshold: 1 }))
+    const base = { ...model.virtualServer, realServers: limited }
+    assert.deepEqual(
+      model.outliers.render(MODEL_KEY, base, 'demo/web').realServers.map(({ upperThreshold }) => upperThreshold),
+      [1, 1, 1, 1],
+    )
+  })
+})
+
+describe('acceptOutliers', () => {
+  it('takes a weight of 0 and a lower limit as they are, and nothing else', () => {
+    const wanted = makeVirtualServer(
+      '10.96.0.1',
+      [1, 2, 3, 4].map((last) => makeRealServer(`10.244.0.${last}`, 10)),
+    )
+    const [a, b, c] = wanted.realServers
+    assert.ok(a && b && c)
+    const live = {
+      ...wanted,
+      realServers: [
+        { ...a, weight: 0 },
+        { ...b, upperThreshold: 7 },
+        { ...c, weight: 3 },
+      ],
+    }
+    assert.deepEqual(
+      acceptOutliers(wanted, live).realServers.map(({ weight, upperThreshold }) => [weight, upperThreshold]),
+      [
+        [0, 0],
+        [10, 7],
+        [10, 0],
+        [10, 0],
+      ],
+    )
+    assert.deepEqual(acceptOutliers(wanted, undefined), wanted)
+  })
+})
