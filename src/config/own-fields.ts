@@ -59,6 +59,11 @@ export const OWN_FIELDS = {
     written: 'unlessDefault',
     flag: { name: 'service-annotations', group: 'own', appliesWithFile: true },
   }),
+  'kubeIPVS.outlierDetection': field('boolean', false, IN_IPVS_MODE, {
+    doc: 'Endpoints that return no packet while others of the same Service do get no new connections for a while. A Service may choose otherwise by annotation (kube-ipvs.io/outlier-detection).',
+    written: 'unlessDefault',
+    flag: { name: 'outlier-detection', group: 'own', appliesWithFile: true },
+  }),
   'kubeIPVS.virtualAddresses': field('text', 'addresses', LIVE_IN_IPVS_MODE, {
     doc: 'How the node answers for virtual IPs: with an address on kube-ipvs0 for each, as kube-proxy does, or with a local route for each, whose cost does not grow with their number.',
     words: ['addresses', 'routes'],

@@ -38,6 +38,8 @@ export interface ServiceChoices {
   readonly weights?: Weights
   /** How long the weight of a new endpoint rises to its full value, in milliseconds; absent: it has that at once. */
   readonly slowStartMs?: number
+  /** Whether endpoints that do not answer get no new connections for a while; absent: what the configuration says. */
+  readonly outlierDetection?: boolean
 }
 
 export const NO_CHOICES: ServiceChoices = {}
@@ -51,6 +53,7 @@ export const CHOICE_NAMES: Readonly<Record<keyof ServiceChoices, string>> = {
   maxConnections: 'max-connections',
   weights: 'weights',
   slowStartMs: 'slow-start',
+  outlierDetection: 'outlier-detection',
 }
 
 /** A problem without the Service that it is about. */
@@ -143,6 +146,9 @@ function readAnnotations(text: string, configuredScheduler: string): ReadAnnotat
   const slowStartMs = read([SERVICE_ANNOTATION.slowStart], (value) =>
     parseSlowStart(value, scheduler?.value ?? configuredScheduler),
   )
+  const outlierDetection = read([SERVICE_ANNOTATION.outlierDetection], (value) =>
+    parseOutlierDetection(value, scheduler?.value ?? configuredScheduler, hashFlags?.value),
+  )
   const choices: ServiceChoices = {
     ...(scheduler && { scheduler: { name: scheduler.value, annotation: scheduler.name } }),
     ...(hashFlags && { hashFlags: hashFlags.value }),
@@ -151,6 +157,7 @@ function readAnnotations(text: string, configuredScheduler: string): ReadAnnotat
     ...(maxConnections && { maxConnections: maxConnections.value }),
     ...(weights && { weights: weights.value }),
     ...(slowStartMs && { slowStartMs: slowStartMs.value }),
+    ...(outlierDetection && { outlierDetection: outlierDetection.value }),
   }
   return { choices, problems }
 }
@@ -232,6 +239,24 @@ function parseSlowStart(text: string, scheduler: string): Parsed<number> {
   return value >= 1000 && value <= LONGEST_SLOW_START_MS
     ? { value }
     : { allowed: 'it must be a duration from 1s to 1h, such as 30s or 2m' }
+}
+
+function parseOutlierDetection(text: string, scheduler: string, flags: HashFlags | undefined): Parsed<boolean> {
+  if (text === 'false') return { value: false }
+  if (text !== 'true') return { allowed: 'it must be true or false' }
+  return goesElsewhere(scheduler, flags?.fallback ?? true)
+    ? { value: true }
+    : {
+        allowed: `a client of an endpoint with weight 0 gets no other one with the scheduler ${quote(scheduler)}${schedulerTraits(scheduler).hasFlags === true ? ' without the flag fallback' : ''}`,
+      }
+}
+
+/**
+ * Whether a client whose endpoint takes no new connections gets another one: `dh` refuses it, and so
+ * do `sh` and `mh` without the flag `fallback`.
+ */
+export function goesElsewhere(scheduler: string, hasFallback: boolean): boolean {
+  return scheduler !== 'dh' && (schedulerTraits(scheduler).hasFlags !== true || hasFallback)
 }
 
 function onlyWith(has: Parameters<typeof schedulersBy>[0], what: string, scheduler: string): string {

@@ -32,6 +32,7 @@ export const SERVICE_ANNOTATION = {
   maxConnections: 'kube-ipvs.io/max-connections',
   weights: 'kube-ipvs.io/weights',
   slowStart: 'kube-ipvs.io/slow-start',
+  outlierDetection: 'kube-ipvs.io/outlier-detection',
   /** kube-router's count where ours are absent. */
   kubeRouterScheduler: 'kube-router.io/service.scheduler',
   kubeRouterFlags: 'kube-router.io/service.schedflags',

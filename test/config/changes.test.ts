@@ -91,6 +91,7 @@ test('changesBetween in a fallback keeps the periods of ipvs mode live and requi
     [{ conntrack: { tcpBeLiberal: true } }, 'restart', ['conntrack.tcpBeLiberal']],
     [{ kubeIPVS: { fallback: 'none' } }, 'withoutEffect', ['kubeIPVS.fallback']],
     [{ kubeIPVS: { serviceAnnotations: false } }, 'withoutEffect', ['kubeIPVS.serviceAnnotations']],
+    [{ kubeIPVS: { outlierDetection: true } }, 'withoutEffect', ['kubeIPVS.outlierDetection']],
     [{ kubeIPVS: { switchBack: true } }, 'live', ['kubeIPVS.switchBack']],
   ]
   for (const [after, kind, fields] of rows) {

@@ -75,6 +75,12 @@ describe('AnnotationReader', () => {
         { scheduler: 'mh', 'slow-start': '1h' },
         { ...chosen('mh'), slowStartMs: 3_600_000 },
       ],
+      [{ 'outlier-detection': 'true' }, { outlierDetection: true }],
+      [{ 'outlier-detection': 'false' }, { outlierDetection: false }, 'dh'],
+      [
+        { scheduler: 'mh', 'outlier-detection': 'true' },
+        { ...chosen('mh'), outlierDetection: true },
+      ],
       [{ weights: 'same-zone=10,other=1' }, { weights: weights('same-zone=10,other=1') }, 'wlc'],
     ]
     for (const [annotations, choices, configured] of rows)
@@ -108,6 +114,11 @@ describe('AnnotationReader', () => {
         'slow-start',
         ['', '0', '0s', '5', '-1s', '999ms', '1h1s', '1 s', '1s\n', 'always', '٣s', '9'.repeat(90) + 'h', '1s,2s'],
         'it must be a duration from 1s to 1h, such as 30s or 2m',
+      ],
+      [
+        'outlier-detection',
+        ['', 'True', '1', 'yes', ' true', 'true\n', 'x'.repeat(100_000)],
+        'it must be true or false',
       ],
       [
         'max-connections',
@@ -225,10 +236,34 @@ describe('AnnotationReader', () => {
     assert.deepEqual(reader.read(text(1)), first)
   })
 
+  it('allows outlier detection only with a scheduler that sends a client to another endpoint', () => {
+    const of = (annotations: Readonly<Record<string, string>>, configured?: string): string =>
+      read({ 'outlier-detection': 'true', ...annotations }, configured).problems.at(-1)?.message ?? ''
+    for (const scheduler of ['rr', 'wlc', 'fo', 'sh', 'mh']) assert.equal(of({ scheduler }), '', scheduler)
+    assert.match(of({ scheduler: 'dh' }), /gets no other one with the scheduler "dh"$/)
+    assert.match(of({}, 'dh'), /the scheduler "dh"$/)
+    for (const scheduler of ['sh', 'mh'])
+      assert.match(of({ scheduler, 'scheduler-flags': 'port' }), /without the flag fallback$/)
+    assert.equal(of({ scheduler: 'sh', 'scheduler-flags': 'fallback' }), '')
+  })
+
   it('never throws, and chooses nothing but allowed values, for any text', () => {
     const value = fc.oneof(
       fc.string({ unit: 'binary', maxLength: 200 }),
-      fc.constantFrom('rr', 'mh', 'port', '24,64', '5', 'none', '5m', '30s', 'same-zone=5', 'zone:a=2,other=7'),
+      fc.constantFrom(
+        'rr',
+        'mh',
+        'port',
+        '24,64',
+        '5',
+        'none',
+        '5m',
+        '30s',
+        'true',
+        'false',
+        'same-zone=5',
+        'zone:a=2,other=7',
+      ),
       fc.string({ unit: fc.constantFrom(...'0123456789,.-aswrlchmfpot '), maxLength: 12 }),
       fc
         .array(fc.constantFrom('same-zone=', 'zone:a=', 'node-label:a=', 'other=', '0', '7', '65535', ','), {
@@ -244,6 +279,7 @@ describe('AnnotationReader', () => {
       'max-connections',
       'weights',
       'slow-start',
+      'outlier-detection',
     ]
     const annotations = fc.dictionary(fc.constantFrom(...names), value)
     fc.assert(

@@ -160,7 +160,7 @@ describe('DesiredFrontends', () => {
       desired.flushAll({ frontend: () => undefined, problems: () => undefined })
       return Object.fromEntries([...desired.choiceCounts()].filter(([, count]) => count > 0))
     }
-    assert.equal(desired.choiceCounts().size, 7)
+    assert.equal(desired.choiceCounts().size, 8)
     put('one', { scheduler: 'mh', 'scheduler-flags': 'port', weights: 'other=2', 'slow-start': '9s' })
     put('two', { scheduler: 'mh', 'scheduler-flags': 'port', weights: 'other=2', 'slow-start': '9s' })
     put('three', { weights: 'other=0', 'max-connections': '5', 'drain-deadline': '1m', 'affinity-prefix-length': '24' })
