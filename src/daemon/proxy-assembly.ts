@@ -5,7 +5,7 @@
 import { type Part, TABLES } from '../sync/part.ts'
 import { isAnyPending } from '../modes/mode.ts'
 import type { KubeProxyConfiguration } from '../config/types.ts'
-import { problemOfService, fellBack } from '../events/event-objects.ts'
+import { judgedEndpoints, problemOfService, fellBack } from '../events/event-objects.ts'
 import type { Events } from '../events/event-recorder.ts'
 import type { LocalCounts } from '../metrics/local-counts.ts'
 import type { RequestCounts } from '../metrics/request-counts.ts'
@@ -124,9 +124,9 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
     rivals.passed(report)
     // Health checks of Services answer with the health of the proxy, so that is first.
     health.passed(part, report)
-    // Before health checks, whose ports it gives up.
-    localhostNodePorts.passed(part)
     healthChecks.passed(part)
+    // After them, so that a health check port comes first.
+    localhostNodePorts.passed(part)
     flows.passed()
     options.passes?.add(report, isComplete)
     options.onWork?.()
@@ -195,6 +195,11 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
     postponedReady: () => loop.resume(),
     passFailed: (error) => log.error('A pass failed', { error }),
     flowsRemoved: (family, deleted, durationMs) => metrics.sync.flowsRemoved(family, deleted, durationMs),
+    outliersJudged: (decisions) => {
+      for (const occurrence of judgedEndpoints(nodeName, decisions)) serviceEvents?.record(occurrence)
+      // Clients wait, so minSyncPeriod does not count.
+      loop.resume()
+    },
     ipvsLost: () => options.onIpvsLost?.(),
     failed: (error) => failure.reject(error),
   }

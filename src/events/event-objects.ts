@@ -136,6 +136,35 @@ export function problemOfService({ code, subject, field = '', message }: Problem
   return { regarding, type: 'Warning', ...known, note: `${field}: ${message}` }
 }
 
+/** The Events of decisions about endpoints. */
+export function judgedEndpoints(
+  nodeName: string,
+  decisions: readonly Parameters<typeof judgedEndpoint>[1][],
+): readonly Occurrence[] {
+  return decisions.flatMap((decision) => judgedEndpoint(nodeName, decision) ?? [])
+}
+
+/**
+ * An endpoint does not answer and gets no new connections from a node, or answers again; undefined
+ * for a trial. kube-proxy has no such Event. The note says nothing that differs from one time to the
+ * next, so that a series repeats it.
+ */
+export function judgedEndpoint(
+  nodeName: string,
+  { kind, owner, realServer }: { readonly kind: string; readonly owner: string; readonly realServer: string },
+): Occurrence | undefined {
+  const [namespace = '', name = ''] = owner.split('/')
+  const regarding = { kind: 'Service', namespace, name, apiVersion: 'v1' }
+  const action = 'JudgeEndpoints'
+  if (kind === 'suspected') {
+    const note = `endpoint ${realServer} returns no packet to node ${nodeName} and gets no new connections from it until it answers`
+    return { regarding, type: 'Warning', reason: 'EndpointDoesNotAnswer', action, note }
+  }
+  if (kind !== 'answered') return undefined
+  const note = `endpoint ${realServer} answers node ${nodeName} again and gets new connections from it`
+  return { regarding, type: 'Normal', reason: 'EndpointAnswers', action, note }
+}
+
 /**
  * The Event of an occurrence. An Event about an object without a namespace is in `default`.
  * @param hostName name of the machine, which may differ from that of the Node

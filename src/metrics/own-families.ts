@@ -168,6 +168,24 @@ export const OWN = {
     help: 'Connections to node ports at 127.0.0.1 and ::1, by result: relayed, unreachable (no endpoint answered), over-limit or foreign (the client was not at a loopback address).',
     labels: ['result'],
   },
+  realServersSuspected: {
+    name: 'kubeipvs_real_servers_suspected',
+    type: 'gauge',
+    help: 'Real servers that get no new connections, or one to try them, because they do not answer (annotation kube-ipvs.io/outlier-detection).',
+    labels: [],
+  },
+  outlierDecisions: {
+    name: 'kubeipvs_outlier_decisions_total',
+    type: 'counter',
+    help: 'Decisions about real servers that do not answer: limited (only a few more connections), suspected (none), tried (one connection), answered, released without an answer.',
+    labels: ['decision'],
+  },
+  outlierReads: {
+    name: 'kubeipvs_outlier_servers_read_total',
+    type: 'counter',
+    help: 'Real servers whose counters were read to find those that do not answer.',
+    labels: [],
+  },
   slowStarts: {
     name: 'kubeipvs_slow_starts_total',
     type: 'counter',

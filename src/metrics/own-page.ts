@@ -36,6 +36,11 @@ export function writeOwn(page: MetricsPage, sources: Sources): void {
   const { count, begun } = ipvs?.slowStarts() ?? { count: 0, begun: 0 }
   page.value(OWN.realServersStarting, [], count)
   page.value(OWN.slowStarts, [], begun)
+  const outliers = ipvs?.outliers() ?? { count: 0, decisions: {}, serversRead: 0 }
+  page.value(OWN.realServersSuspected, [], outliers.count)
+  for (const [decision, times] of Object.entries(outliers.decisions))
+    page.value(OWN.outlierDecisions, [decision], times)
+  page.value(OWN.outlierReads, [], outliers.serversRead)
   page.value(OWN.labelledNodes, [], sources.labelledNodeCount())
   for (const [annotation, services] of sources.choiceCounts()) page.value(OWN.serviceChoices, [annotation], services)
   writeRelays(page, sources.relays())

@@ -61,6 +61,12 @@ export interface IpvsSources {
   readonly drainsFinished: () => { readonly idle: number; readonly deadline: number }
   /** Real servers whose weight still rises, and slow starts that have begun. */
   readonly slowStarts: () => { readonly count: number; readonly begun: number }
+  /** Outlier detection: real servers that are suspects or on trial, decisions by kind, and real servers read. */
+  readonly outliers: () => {
+    readonly count: number
+    readonly decisions: Readonly<Record<string, number>>
+    readonly serversRead: number
+  }
   /** Visits the counters of every virtual server once. */
   readonly readTraffic: ServiceTrafficOptions['read']
 }

@@ -2,6 +2,7 @@
 import type { KubeProxyConfiguration, ProxyMode } from '../config/types.ts'
 import type { StaleFlows } from '../conntrack/stale-flows.ts'
 import type { CurrentDrain } from '../ipvs/drains.ts'
+import type { CurrentOutlier, OutlierDecision } from '../ipvs/outlier-states.ts'
 import type { ChosenFirewall } from './chosen-firewall.ts'
 import type { TableHealth } from './table-health.ts'
 import type { KernelSources } from '../metrics/sources.ts'
@@ -57,6 +58,8 @@ export interface ModeListener {
   postponedReady(): void
   /** Stale flows of a family were removed, or some of them before a failure. */
   flowsRemoved(family: IpFamily, deleted: number, durationMs: number): void
+  /** Endpoints that do not answer get no new connections, or get them again; a pass is to apply it. */
+  outliersJudged(decisions: readonly OutlierDecision[]): void
   /** The kernel has no IPVS any more, and does not load it. Called again as long as this lasts. */
   ipvsLost(): void
 }
@@ -109,6 +112,8 @@ export interface Mode {
   tableHealth(): Iterable<TableHealth>
   /** The drains that are under way at a time of the mode's clock. Only ipvs mode has some. */
   drains(nowMs: number): Iterable<CurrentDrain>
+  /** Endpoints that do not answer. Only ipvs mode finds some. */
+  outliers(nowMs: number): Iterable<CurrentOutlier>
   nodeChanged(node: NodeView): void
   /** The configuration changed in fields that are live in this mode; `nodeChanged` and a new `audit` follow. */
   reconfigured(): void

@@ -23,6 +23,7 @@ function world(more: object, failure?: Error) {
       partPassed: () => undefined,
       postponedReady: () => undefined,
       flowsRemoved: () => undefined,
+      outliersJudged: () => undefined,
       ipvsLost: () => undefined,
     },
   }

@@ -77,6 +77,7 @@ export function everythingCounted(): ScrapeInput {
         drainingCount: () => 1,
         drainsFinished: () => ({ idle: 2, deadline: 1 }),
         slowStarts: () => ({ count: 3, begun: 5 }),
+        outliers: () => ({ count: 1, decisions: { suspected: 4, answered: 3 }, serversRead: 99 }),
         readTraffic: async () => undefined,
       },
       connections: () => [{ name: 'ipvs', messagesSent: 30, datagramsSent: 20, datagramsReceived: 10 }],

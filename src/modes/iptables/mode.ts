@@ -128,6 +128,10 @@ export class IptablesMode implements Mode {
   }
 
   /** Most chains belong to Services. */
+  outliers(): readonly never[] {
+    return []
+  }
+
   drains(): readonly never[] {
     return []
   }

@@ -7,6 +7,8 @@ import type { FlowTable } from '../../conntrack/connection.ts'
 import { StaleFlows, type StaleFlowsOptions } from '../../conntrack/stale-flows.ts'
 import { sameVirtualServer } from '../../ipvs/diff.ts'
 import type { Drains } from '../../ipvs/drains.ts'
+import { acceptOutliers } from '../../ipvs/outlier-states.ts'
+import { Outliers } from '../../ipvs/outliers.ts'
 import { acceptStarting, SlowStarts } from '../../ipvs/slow-starts.ts'
 import type { VirtualServer, VirtualServerOperation } from '../../ipvs/types.ts'
 import { type AddressFrontend, type Frontend, type FrontendKey, hasAddress } from '../../service/frontends.ts'
@@ -24,7 +26,7 @@ import { SlowStartSteps } from './slow-start-steps.ts'
 import type { ChosenSchedulers } from './chosen-schedulers.ts'
 import { type IpvsTables, listTables } from './tables.ts'
 import { VirtualAddresses } from './virtual-addresses.ts'
-import { renderVirtualServer, slowStartOf } from './virtual-server-render.ts'
+import { judgesOutliers, renderVirtualServer, slowStartOf } from './virtual-server-render.ts'
 import type { ListedTable } from '../table-health.ts'
 import type { Wanted } from '../../explain/wanted.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
@@ -37,6 +39,8 @@ export interface IpvsDataplaneOptions extends DrainChecksOptions {
   /** Families that are served; frontends of other families are left out. */
   readonly families: readonly IpFamily[]
   readonly onFlowsRemoved?: StaleFlowsOptions['onRemoved']
+  /** `kubeIPVS.outlierDetection`. Default false. */
+  readonly outlierDetection?: boolean
 }
 
 export class IpvsDataplane implements Dataplane {
@@ -45,6 +49,7 @@ export class IpvsDataplane implements Dataplane {
   readonly device: TableSync<Device, DeviceOperation>
   readonly virtualAddresses: VirtualAddresses
   readonly slowStarts = new SlowStarts()
+  readonly outliers = new Outliers()
   readonly staleFlows: StaleFlows
   /**
    * Frontends that are rendered once the kernel has been asked for their schedulers: at a start
@@ -142,6 +147,7 @@ export class IpvsDataplane implements Dataplane {
     if (frontend === undefined) {
       this.#slowStartSteps.set(key, undefined)
       slowStarts.forget(key)
+      this.outliers.forget(key)
       virtualServers.want(key, undefined)
       return
     }
@@ -150,14 +156,24 @@ export class IpvsDataplane implements Dataplane {
     const before = virtualServers.live(key) === undefined ? undefined : virtualServers.desired(key)
     const durationMs = slowStartOf(frontend, scheduler)
     this.#slowStartSteps.set(key, durationMs === undefined ? undefined : ownerOf(frontend))
-    virtualServers.want(key, slowStarts.render(key, full, before, durationMs, this.#options.now()))
+    const base = slowStarts.render(key, full, before, durationMs, this.#options.now())
+    const isJudged = judgesOutliers(frontend, base, this.#options.outlierDetection ?? false)
+    virtualServers.want(key, this.outliers.render(key, base, isJudged ? ownerOf(frontend) : undefined))
+  }
+
+  /** Real servers of this virtual server got another state in `outliers`. A pass applies it. */
+  rejudged(key: FrontendKey): void {
+    const server = this.outliers.rendered(key)
+    if (server !== undefined) this.virtualServers.want(key, server)
   }
 
   /** Takes steps of slow starts that are due. Those that are left wait for the next pass. */
   #stepSlowStarts(): void {
     if (this.#slowStartSteps.nextDueMs() === undefined) return
     const { now } = this.#options
-    this.#slowStartSteps.take(newBudget(now), now(), (key, server) => this.virtualServers.want(key, server))
+    this.#slowStartSteps.take(newBudget(now), now(), (key, server) =>
+      this.virtualServers.want(key, this.outliers.withBase(key, server)),
+    )
   }
 
   /** Renders the virtual servers again whose scheduler has turned out to be present. */
@@ -190,22 +206,24 @@ export class IpvsDataplane implements Dataplane {
     await this.#askSchedulers(signal)
     for (const key of this.#toBind) this.virtualAddresses.set(key, true)
     this.#toBind.clear()
-    await this.#acceptStarting(signal)
+    await this.#acceptChanging(signal)
     const all = new Reconciler([...this.firewall.plan(), ...this.#ownTables])
     return all.plan({ signal, now: this.#options.now })
   }
 
   /**
-   * This process does not know which endpoints start slowly in the daemon that runs, so it takes
-   * their weights as they are.
+   * This process does not know which endpoints start slowly in the daemon that runs, and which get
+   * no connections because they do not answer, so it takes their weights as they are.
    */
-  async #acceptStarting(signal: AbortSignal): Promise<void> {
-    const starting = Array.from(this.#slowStartSteps.keys())
-    if (starting.length === 0) return
+  async #acceptChanging(signal: AbortSignal): Promise<void> {
+    const [starting, judged] = [new Set(this.#slowStartSteps.keys()), new Set(this.outliers.keys())]
+    if (starting.size === 0 && judged.size === 0) return
     await this.virtualServers.read(signal)
-    for (const key of starting) {
-      const wanted = this.virtualServers.desired(key)
-      if (wanted !== undefined) this.virtualServers.want(key, acceptStarting(wanted, this.virtualServers.live(key)))
+    for (const key of new Set([...starting, ...judged])) {
+      const [wanted, live] = [this.virtualServers.desired(key), this.virtualServers.live(key)]
+      if (wanted === undefined) continue
+      const started = starting.has(key) ? acceptStarting(wanted, live) : wanted
+      this.virtualServers.want(key, judged.has(key) ? acceptOutliers(started, live) : started)
     }
   }
 

@@ -4,9 +4,14 @@
  */
 import type { Kernel } from './kernel.ts'
 import type { IpvsDataplane } from './dataplane.ts'
+import type { OutlierWatch } from './outlier-watch.ts'
 import { countedConnection, type KernelSources } from '../../metrics/sources.ts'
 
-export function ipvsSources(kernel: Kernel, dataplane: IpvsDataplane): KernelSources {
+export function ipvsSources(
+  kernel: Kernel,
+  dataplane: IpvsDataplane,
+  outlierWatch: Pick<OutlierWatch, 'serversRead'>,
+): KernelSources {
   const { ipvs, auditIpvs, rtnetlink, auditRtnetlink } = kernel
   const { firewall } = dataplane
   return {
@@ -24,6 +29,11 @@ export function ipvsSources(kernel: Kernel, dataplane: IpvsDataplane): KernelSou
       drainingCount: () => dataplane.drains.count,
       drainsFinished: () => dataplane.drains.ended,
       slowStarts: () => dataplane.slowStarts,
+      outliers: () => ({
+        count: dataplane.outliers.count,
+        decisions: dataplane.outliers.counts,
+        serversRead: outlierWatch.serversRead,
+      }),
       readTraffic: (visit, signal) => auditIpvs.visitTraffic(visit, { signal }),
     },
   }

@@ -5,13 +5,13 @@
  */
 import { DEVICE_KIND } from '../../ipvs/address-diff.ts'
 import type { CurrentDrain } from '../../ipvs/drains.ts'
+import type { CurrentOutlier } from '../../ipvs/outlier-states.ts'
 import type { KernelSources } from '../../metrics/sources.ts'
 import type { PassReport } from '../../sync/pass.ts'
 import type { AuditShare } from '../../sync/audit.ts'
 import type { TableSync } from '../../sync/table-sync.ts'
 import { hasScheduler, schedulerOf } from '../../ipvs/scheduler.ts'
 import { mayServe } from '../../service/frontends.ts'
-import type { NodeContext, NodeIps } from '../../service/node-context.ts'
 import { parseCidrs } from '../../values/cidr.ts'
 import { CodedError, type Problem } from '../../values/errors.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
@@ -28,8 +28,9 @@ import { type Kernel, openKernel } from './kernel.ts'
 import { LeftoverRemoval } from './leftover-removal.ts'
 import { ipvsSources } from './metric-sources.ts'
 import { prepareNode } from './node-preparation.ts'
+import { OutlierWatch } from './outlier-watch.ts'
 import { openTables, type OpenedTables } from './tables.ts'
-import { unboundLogger } from './virtual-addresses.ts'
+import { sourcesOf, unboundLogger } from './virtual-addresses.ts'
 import { type KernelWatch, watchKernel } from './watch.ts'
 
 export class IpvsMode implements Mode {
@@ -46,6 +47,7 @@ export class IpvsMode implements Mode {
   /** What nftables mode and the other firewall left. */
   readonly #leftovers: LeftoverRemoval
   #watched: KernelWatch | undefined
+  readonly #outlierWatch: OutlierWatch
 
   /** Rejects with `module-missing` and the like when ipvs mode cannot work here. */
   static async open(options: ModeOptions): Promise<IpvsMode> {
@@ -87,6 +89,18 @@ export class IpvsMode implements Mode {
       drainDeadlineMs: configuration.kubeIPVS.drainDeadlineMs || undefined,
       now,
       onFlowsRemoved: listener.flowsRemoved,
+      outlierDetection: configuration.kubeIPVS.outlierDetection,
+      log,
+    })
+    const { dataplane } = this
+    this.#outlierWatch = new OutlierWatch({
+      ipvs: kernel.auditIpvs,
+      outliers: dataplane.outliers,
+      rejudged: (key) => dataplane.rejudged(key),
+      onJudged: (decisions) => listener.outliersJudged(decisions),
+      serverCount: () => dataplane.virtualServers.liveCount,
+      problems: options.problems,
+      now,
       log,
     })
     this.dataplane.use(configuration.kubeIPVS.virtualAddresses)
@@ -120,7 +134,11 @@ export class IpvsMode implements Mode {
   }
 
   get sources(): KernelSources {
-    return ipvsSources(this.#kernel, this.dataplane)
+    return ipvsSources(this.#kernel, this.dataplane, this.#outlierWatch)
+  }
+
+  outliers(nowMs: number): Iterable<CurrentOutlier> {
+    return this.dataplane.outliers.current(nowMs)
   }
 
   drains(nowMs: number): Iterable<CurrentDrain> {
@@ -178,9 +196,9 @@ export class IpvsMode implements Mode {
     await reportDropping({ problems, log, signal, ...(share && { share }) }, this.#loggedChains)
   }
 
-  audit({ onDoubt }: ModeWatch, observer: AuditObserver, signal: AbortSignal): Promise<void> {
+  async audit({ onDoubt }: ModeWatch, observer: AuditObserver, signal: AbortSignal): Promise<void> {
     const { log, now, configuration } = this.#options
-    return auditIpvsMode({
+    const audits = auditIpvsMode({
       kernel: this.#kernel,
       dataplane: this.dataplane,
       periodMs: configuration().ipvs.syncPeriodMs,
@@ -199,6 +217,7 @@ export class IpvsMode implements Mode {
       now,
       signal,
     })
+    await Promise.all([audits, this.#outlierWatch.run(signal)])
   }
 
   passed(report: PassReport): void {
@@ -277,11 +296,3 @@ function ipv6Problems(
 
 /** Loaded once everything is written: what runs until then needs none of it. */
 const loadLeftovers = () => import('../leftovers/other-firewalls.ts')
-
-/** The node IPs that an interface of the node has: Linux refuses another address as the source of a route. */
-function sourcesOf({ nodeIps, localAddresses }: NodeContext): NodeIps {
-  const [ipv4, ipv6] = [nodeIps.IPv4, nodeIps.IPv6].map((ip) =>
-    ip !== undefined && localAddresses.has(ip) ? ip : undefined,
-  )
-  return { ...(ipv4 === undefined ? {} : { IPv4: ipv4 }), ...(ipv6 === undefined ? {} : { IPv6: ipv6 }) }
-}

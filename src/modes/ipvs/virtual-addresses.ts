@@ -7,7 +7,7 @@ import { type AddressOperation, type BoundAddress, hostAddress } from '../../ipv
 import { WantedAddresses } from '../../ipvs/addresses.ts'
 import { localRoute, type LocalRoute, type RouteOperation, type RoutePath, sharedPaths } from '../../ipvs/route-diff.ts'
 import type { FrontendKey } from '../../service/frontends.ts'
-import type { NodeIps } from '../../service/node-context.ts'
+import type { NodeContext, NodeIps } from '../../service/node-context.ts'
 import { type Reconciled, reconciled } from '../../sync/reconciled.ts'
 import { TableSync } from '../../sync/table-sync.ts'
 import { familyOf } from '../../values/address.ts'
@@ -145,4 +145,12 @@ export function unboundLogger(families: readonly IpFamily[], log: Log): (unbound
         log.verbose(2, 'Removing addresses', { ipFamily, interface: SERVICE_DEVICE, addresses, ...more })
     }
   }
+}
+
+/** The node IPs that an interface of the node has: Linux refuses another address as the source of a route. */
+export function sourcesOf({ nodeIps, localAddresses }: NodeContext): NodeIps {
+  const [ipv4, ipv6] = [nodeIps.IPv4, nodeIps.IPv6].map((ip) =>
+    ip !== undefined && localAddresses.has(ip) ? ip : undefined,
+  )
+  return { ...(ipv4 === undefined ? {} : { IPv4: ipv4 }), ...(ipv6 === undefined ? {} : { IPv6: ipv6 }) }
 }

@@ -1,6 +1,7 @@
 /** The virtual server of a frontend, under the scheduler that is in force for it. */
 import { schedulerFlags, schedulerWeights } from '../../ipvs/scheduler.ts'
-import { FLAG_PERSISTENT, type RealServer, type VirtualServer } from '../../ipvs/types.ts'
+import { FLAG_PERSISTENT, FLAG_SCHED_1, type RealServer, type VirtualServer } from '../../ipvs/types.ts'
+import { goesElsewhere } from '../../service/annotations.ts'
 import type { AddressFrontend } from '../../service/frontends.ts'
 import { weightsOf } from '../../service/service-port.ts'
 import { DEFAULT_WEIGHT, isGradual, slowStartFactor, usesWeights } from '../../service/weights.ts'
@@ -12,6 +13,19 @@ import type { IpFamily } from '../../values/protocol.ts'
  */
 export function slowStartOf({ servicePort }: AddressFrontend, scheduler: string): number | undefined {
   return isGradual(scheduler) ? servicePort.choices.slowStartMs : undefined
+}
+
+/**
+ * Whether real servers of a frontend that do not answer get no new connections for a while.
+ * @param byDefault for a Service that does not choose
+ */
+export function judgesOutliers(
+  { servicePort: { protocol, choices } }: AddressFrontend,
+  { scheduler, flags }: Pick<VirtualServer, 'scheduler' | 'flags'>,
+  byDefault: boolean,
+): boolean {
+  const isWanted = choices.outlierDetection ?? byDefault
+  return isWanted && protocol !== 'sctp' && goesElsewhere(scheduler, (flags & FLAG_SCHED_1) !== 0)
 }
 
 /**

@@ -174,6 +174,111 @@ describe('a virtual server', () => {
     assert.deepEqual([weights(), dataplane.nextDueMs()], [[1, 1, 1], undefined])
   })
 
+  it('gives an endpoint that does not answer no new connections, whatever else changes, and `diff` accepts it', async () => {
+    const { memory, dataplane, pass } = await running()
+    const choices = { ...scheduler('wrr'), slowStartMs: 10_000, outlierDetection: true }
+    const addresses = ['1.1.1.1', '2.2.2.2', '3.3.3.3']
+    const use = (weights?: readonly number[], some = addresses): void =>
+      dataplane.frontend(KEY, frontendOf({ bind: false, servicePort: { choices, ...(weights && { weights }) } }, some))
+    const weights = () => memory.virtualServers.kernel.get(KEY)?.realServers.map(({ weight }) => weight)
+    const diff = async (more: ServiceChoices = choices): Promise<readonly string[]> => {
+      const other = memory.dataplane()
+      other.frontend(KEY, frontendOf({ bind: false, servicePort: { choices: more } }, addresses))
+      return commandsOf(await other.plan(signal)).filter((command) => command.startsWith('ipvsadm'))
+    }
+    /** Copies every two seconds: 1.1.1.1 gets packets and sends none. */
+    const read = (copies: number): void => {
+      for (let copy = 1; copy <= copies; copy++) {
+        memory.nowMs += 2000
+        const all = memory.nowMs / 100
+        const counters = new Map(
+          addresses.map((address) => [
+            `${address}:8080`,
+            {
+              connections: all,
+              packetsIn: all * 4,
+              packetsOut: address === '1.1.1.1' ? 0 : all * 4,
+              active: 5,
+              open: 5,
+            },
+          ]),
+        )
+        if (dataplane.outliers.observe(KEY, counters, memory.nowMs)) dataplane.rejudged(KEY)
+      }
+    }
+    use()
+    await pass()
+    assert.deepEqual(weights(), [10, 10, 10])
+    read(4)
+    await pass()
+    assert.deepEqual(weights(), [0, 10, 10])
+    assert.equal(dataplane.drains.count, 0)
+    memory.journal.length = 0
+    // A pass, a resync, and a look by another process.
+    dataplane.virtualServers.doubt('all')
+    await pass()
+    assert.deepEqual([memory.journal, await diff(), weights()], [[], [], [0, 10, 10]])
+    assert.deepEqual(await diff({ ...scheduler('wrr'), slowStartMs: 10_000 }), [
+      'ipvsadm -e -t 10.96.0.1:80 -r 1.1.1.1:8080 -m -w 10',
+    ])
+    // Weights by rules, and steps of a slow start: the weight 0 wins.
+    use([5, 5, 7])
+    await pass()
+    assert.deepEqual(weights(), [0, 50, 70])
+    use([5, 5, 7, 9], [...addresses, '4.4.4.4'])
+    await pass()
+    assert.deepEqual(weights(), [0, 50, 70, 1])
+    memory.nowMs = (dataplane.nextDueMs() ?? 0) + 3000
+    await pass()
+    assert.deepEqual(weights()?.slice(0, 3), [0, 50, 70])
+    assert.ok((weights()?.[3] ?? 0) > 1)
+    // Another program raises the weight, and it is repaired.
+    const server = memory.virtualServers.kernel.get(KEY)
+    assert.ok(server)
+    memory.virtualServers.kernel.set(KEY, {
+      ...server,
+      realServers: server.realServers.map((one) => ({ ...one, weight: 3 })),
+    })
+    dataplane.virtualServers.doubt([KEY])
+    await pass()
+    assert.deepEqual(weights()?.slice(0, 3), [0, 50, 70])
+    // What the API removes is the API's: it drains. What it has left is not judged where the Service does not want it.
+    for (const gone of ['2.2.2.2', '4.4.4.4']) memory.connections.set(`${gone}:8080`, { active: 1, inactive: 0 })
+    use([5, 7], ['1.1.1.1', '3.3.3.3'])
+    await pass()
+    assert.deepEqual([dataplane.drains.count, dataplane.outliers.count], [2, 1])
+    dataplane.frontend(KEY, frontendOf({ bind: false, servicePort: { choices: scheduler('wrr') } }, addresses))
+    await pass()
+    assert.deepEqual([weights()?.slice(0, 3), dataplane.outliers.size], [[1, 1, 1], 0])
+    // A new process has forgotten it.
+    const second = await running(memory)
+    second.dataplane.frontend(KEY, frontendOf({ bind: false, servicePort: { choices } }, addresses))
+    await second.pass()
+    assert.deepEqual(weights()?.slice(0, 3), [10, 10, 10])
+  })
+
+  it('judges no endpoint with a scheduler that sends clients nowhere else, nor SCTP', async () => {
+    const { dataplane } = await running()
+    const isJudged = (servicePort: object): boolean => {
+      dataplane.frontend(KEY, frontendOf({ bind: false, servicePort }, ['1.1.1.1', '2.2.2.2']))
+      return dataplane.outliers.isWatched(KEY)
+    }
+    const wants = { outlierDetection: true }
+    const flags = (fallback: boolean) => ({ hashFlags: { fallback, port: false } })
+    await dataplane.pass({ signal, mayRemove: true })
+    assert.equal(isJudged({ choices: {} }), false)
+    assert.equal(isJudged({ choices: wants }), true)
+    assert.equal(isJudged({ choices: { outlierDetection: false } }), false)
+    assert.equal(isJudged({ choices: wants, protocol: 'sctp' }), false)
+    for (const name of ['sh', 'mh', 'dh'] as const) {
+      const choices = { ...wants, ...scheduler(name) }
+      isJudged({ choices })
+      await dataplane.pass({ signal, mayRemove: true })
+      assert.equal(isJudged({ choices }), name !== 'dh', name)
+      if (name !== 'dh') assert.equal(isJudged({ choices: { ...choices, ...flags(false) } }), false)
+    }
+  })
+
   it('repairs an endpoint that starts to the weight of the moment', async () => {
     const { memory, dataplane, pass } = await running()
     const choices = { ...scheduler('wlc'), slowStartMs: 10_000 }

@@ -1,0 +1,248 @@
+/**
+ * Reads the counters of real servers for outlier detection, and says what was decided. IPVS cannot
+ * be asked what has changed, so only virtual servers with new connections are read often, and all
+ * reads together stay below a share of one core.
+ */
+import { readFileSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { CountedDestination } from '../../ipvs/codec-destinations.ts'
+import { CONNECTIONS, PACKETS_IN, PACKETS_OUT } from '../../ipvs/codec-traffic.ts'
+import type { IpvsConnection } from '../../ipvs/connection.ts'
+import type { Counters } from '../../ipvs/outlier-evidence.ts'
+import type { OutlierDecision } from '../../ipvs/outlier-states.ts'
+import type { Outliers } from '../../ipvs/outliers.ts'
+import { realServerKey, type RealServerKey, type VirtualServerKey } from '../../ipvs/types.ts'
+import { parseFrontendKey } from '../../service/frontends.ts'
+import type { ProblemLog } from '../../serve/problem-log.ts'
+import { AuditShare } from '../../sync/audit.ts'
+import type { Clock } from '../../values/clock.ts'
+import { newAuditBudget } from '../../values/event-loop.ts'
+import type { Log } from '../../values/log.ts'
+
+/** Share of one core for all reads. */
+const SHARE = 0.003
+/** Between two reads of a virtual server with new connections. */
+const READ_MS = 250
+/** A virtual server is read so often for this long after its last new connection. */
+const BUSY_MS = 15_000
+/** So few virtual servers are all read, the others this often; more of them are listed instead. */
+const [FEW, OTHERS_MS] = [32, 2000]
+/** A list of all virtual servers takes some microseconds for each; half of the share is for that. */
+const LIST_MS_FOR_EACH = 1.5
+const SHORTEST_LIST_MS = 1000
+/** Between two looks at the setting of the kernel. */
+const SETTING_MS = 10_000
+/** Until reads begin again after the counters stood still. */
+const STALLED_MS = 300_000
+const RETRY_MS = 5000
+const SETTING = 'net/ipv4/vs/run_estimation'
+
+export interface OutlierWatchOptions {
+  readonly ipvs: Pick<IpvsConnection, 'listCountedDestinations' | 'visitTraffic'>
+  readonly outliers: Outliers
+  /** A virtual server is to be rendered again. */
+  readonly rejudged: (key: VirtualServerKey) => void
+  /** A pass is to apply what was decided, which may be nothing. */
+  readonly onJudged: (decisions: readonly OutlierDecision[]) => void
+  /** Virtual servers that the kernel has. */
+  readonly serverCount: () => number
+  readonly problems: Pick<ProblemLog, 'report'>
+  readonly log: Log
+  readonly now: Clock
+  /** Rejects when aborted; tests replace it. */
+  readonly sleep?: (ms: number, signal: AbortSignal) => Promise<void>
+  /** Whether the kernel's estimator runs, as far as its setting says. */
+  readonly estimates?: () => boolean
+}
+
+export class OutlierWatch {
+  /** Real servers that were read since the start. */
+  serversRead = 0
+  readonly #options: OutlierWatchOptions
+  readonly #sleep: NonNullable<OutlierWatchOptions['sleep']>
+  readonly #share: AuditShare
+  /** Until when virtual servers are read often. */
+  readonly #busyUntilMs = new Map<VirtualServerKey, number>()
+  /** Connections so far as the list and as the reads of real servers count them. */
+  readonly #listed = new Map<VirtualServerKey, number>()
+  readonly #read = new Map<VirtualServerKey, number>()
+  #nextOthersMs = 0
+  #nextSettingMs = 0
+  #isOff = false
+
+  constructor(options: OutlierWatchOptions) {
+    this.#options = options
+    this.#sleep = options.sleep ?? ((ms, signal) => sleep(ms, undefined, { signal }))
+    this.#share = new AuditShare({ share: SHARE, now: options.now, sleep: this.#sleep })
+  }
+
+  /** Resolves when aborted; never rejects. */
+  async run(signal: AbortSignal): Promise<void> {
+    const { now, log, outliers } = this.#options
+    while (!signal.aborted) {
+      const startedMs = now()
+      let waitMs = READ_MS
+      try {
+        if (outliers.size === 0) waitMs = SHORTEST_LIST_MS
+        else if (this.#isEstimating()) await this.#round(signal)
+      } catch (error) {
+        if (signal.aborted) return
+        log.warn('Cannot read the counters of real servers', { error })
+        waitMs = RETRY_MS
+      }
+      await this.#sleep(Math.max(0, startedMs + waitMs - now()), signal).catch(() => undefined)
+    }
+  }
+
+  /** Reads what is to be read now, once. */
+  async #round(signal: AbortSignal): Promise<void> {
+    const { ipvs, outliers } = this.#options
+    const budget = newAuditBudget()
+    const keys = new Set(outliers.troubled)
+    if (this.#options.now() >= this.#nextOthersMs) await this.#findBusy(keys, budget, signal)
+    for (const [key, untilMs] of this.#busyUntilMs) {
+      if (untilMs > this.#options.now() && outliers.isWatched(key)) keys.add(key)
+      else this.#calm(key)
+    }
+    let isChanged = false
+    for (const key of keys) {
+      const destinations = await ipvs.listCountedDestinations(parseFrontendKey(key), { signal, budget })
+      isChanged = this.#take(key, destinations) || isChanged
+      if (!budget.spent()) continue
+      this.#tell(isChanged)
+      isChanged = false
+      await this.#share.rest(budget, signal)
+    }
+    this.#tell(isChanged)
+    await this.#share.rest(budget, signal)
+  }
+
+  /** Adds to `keys` what is not busy and is to be read all the same; many virtual servers are listed instead. */
+  async #findBusy(
+    keys: Set<VirtualServerKey>,
+    budget: ReturnType<typeof newAuditBudget>,
+    signal: AbortSignal,
+  ): Promise<void> {
+    const { ipvs, outliers, serverCount, now } = this.#options
+    if (outliers.size <= FEW) {
+      this.#nextOthersMs = now() + OTHERS_MS
+      this.#listed.clear()
+      for (const key of outliers.keys()) keys.add(key)
+      return
+    }
+    this.#nextOthersMs = now() + Math.max(SHORTEST_LIST_MS, serverCount() * LIST_MS_FOR_EACH)
+    const visit = (key: VirtualServerKey, traffic: Float64Array): void => {
+      if (outliers.isWatched(key)) this.#count(this.#listed, key, traffic[CONNECTIONS] ?? 0)
+    }
+    await ipvs.visitTraffic(visit, { signal, budget })
+    for (const counted of [this.#listed, this.#read])
+      for (const key of counted.keys()) if (!outliers.isWatched(key)) counted.delete(key)
+    await this.#share.rest(budget, signal)
+  }
+
+  /** A virtual server with new connections is busy. */
+  #count(counted: Map<VirtualServerKey, number>, key: VirtualServerKey, connections: number): void {
+    const before = counted.get(key)
+    counted.set(key, connections)
+    if (before !== undefined && before !== connections) this.#busyUntilMs.set(key, this.#options.now() + BUSY_MS)
+  }
+
+  #calm(key: VirtualServerKey): void {
+    this.#busyUntilMs.delete(key)
+    this.#read.delete(key)
+    this.#options.outliers.rest(key)
+  }
+
+  /** Returns whether the virtual server is to be rendered again. */
+  #take(key: VirtualServerKey, destinations: readonly CountedDestination[]): boolean {
+    const { outliers, rejudged, now } = this.#options
+    this.serversRead += destinations.length
+    const isChanged = outliers.observe(key, countersOf(destinations), now())
+    this.#count(
+      this.#read,
+      key,
+      destinations.reduce((sum, { traffic }) => sum + (traffic[CONNECTIONS] ?? 0), 0),
+    )
+    if (isChanged) rejudged(key)
+    return isChanged
+  }
+
+  /** Logs decisions, and asks for a pass. */
+  #tell(isChanged: boolean): void {
+    const { outliers, onJudged, log } = this.#options
+    const decisions = outliers.takeDecisions()
+    for (const decision of decisions) logDecision(decision, log)
+    if (isChanged || decisions.length > 0) onJudged(decisions)
+  }
+
+  /** Whether the kernel counts. Where it does not, all real servers are released. */
+  #isEstimating(): boolean {
+    const { outliers, rejudged, now, estimates = estimatorRuns } = this.#options
+    const isStalled = outliers.copies.isStalled(now())
+    if (!isStalled && now() < this.#nextSettingMs) return !this.#isOff
+    const isRunning = estimates()
+    this.#nextSettingMs = now() + (isRunning && isStalled ? STALLED_MS : SETTING_MS)
+    this.#isOff = !isRunning || isStalled
+    this.#report(isRunning, isStalled)
+    if (!this.#isOff) return true
+    for (const key of outliers.release()) rejudged(key)
+    outliers.copies.restart()
+    this.#tell(true)
+    return false
+  }
+
+  #report(isRunning: boolean, isStalled: boolean): void {
+    const message = !isRunning
+      ? 'the kernel does not count, so endpoints that do not answer are not found: set it to 1'
+      : 'the counters of the kernel stand still while connections come and go, so endpoints that do not answer are not found'
+    const problem = {
+      code: 'estimation-off',
+      about: 'setting',
+      subject: 'net.ipv4.vs.run_estimation',
+      message,
+    } as const
+    this.#options.problems.report('outliers', problem.subject, isRunning && !isStalled ? [] : [problem])
+  }
+}
+
+/** Kernels before 5.15 have no such setting, and always count. */
+function estimatorRuns(): boolean {
+  try {
+    return readFileSync(`/proc/sys/${SETTING}`, 'utf8').trim() !== '0'
+  } catch {
+    return true
+  }
+}
+
+function countersOf(destinations: readonly CountedDestination[]): ReadonlyMap<RealServerKey, Counters> {
+  return new Map(
+    destinations.map(({ realServer, traffic, activeConnections, inactiveConnections }) => [
+      realServerKey(realServer),
+      {
+        connections: traffic[CONNECTIONS] ?? 0,
+        packetsIn: traffic[PACKETS_IN] ?? 0,
+        packetsOut: traffic[PACKETS_OUT] ?? 0,
+        active: activeConnections,
+        open: activeConnections + inactiveConnections,
+      },
+    ]),
+  )
+}
+
+function logDecision({ kind, owner, virtualServer, realServer, connections, waitMs }: OutlierDecision, log: Log): void {
+  const about = { service: owner, realServer, virtualServer }
+  switch (kind) {
+    case 'suspected':
+      return log.warn('An endpoint does not answer and gets no new connections', {
+        ...about,
+        connections,
+        nextTrial: `${(waitMs ?? 0) / 1000}s`,
+      })
+    case 'tried':
+      return log.verbose(2, 'An endpoint that did not answer gets one connection', about)
+    case 'answered':
+      return log.info('An endpoint answers again and gets new connections', about)
+    case 'released':
+      return log.info('An endpoint that did not answer gets new connections without a trial', about)
+  }
+}

@@ -1,0 +1,198 @@
+/** What outlier detection reads, and how often, on a kernel and a clock of the test. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { CountedDestination } from '../../../src/ipvs/codec-destinations.ts'
+import type { OutlierDecision } from '../../../src/ipvs/outlier-states.ts'
+import { Outliers } from '../../../src/ipvs/outliers.ts'
+import { virtualServerKey } from '../../../src/ipvs/types.ts'
+import { OutlierWatch, type OutlierWatchOptions } from '../../../src/modes/ipvs/outlier-watch.ts'
+import type { Problem } from '../../../src/values/errors.ts'
+import { recordingLog } from '../../support/recording-log.ts'
+import { makeRealServer, makeVirtualServer } from '../../support/virtual-servers.ts'
+
+/** A kernel with virtual servers of three real servers each, whose counters follow the clock. */
+class World {
+  readonly outliers = new Outliers()
+  readonly log = recordingLog()
+  readonly reads: { readonly key: string; readonly atMs: number }[] = []
+  readonly lists: number[] = []
+  readonly decisions: OutlierDecision[] = []
+  readonly rejudged: string[] = []
+  problems: readonly Problem[] = []
+  nowMs = 0
+  count = 0
+  isEstimating = true
+  /** Virtual servers that get 20 connections a second for each real server. */
+  busy: (key: string) => boolean = () => false
+  /** Real servers that do not answer from then on; the counters stand still from then on. */
+  deadFromMs = Number.POSITIVE_INFINITY
+  stillFromMs = Number.POSITIVE_INFINITY
+  fails = false
+  readonly #abort = new AbortController()
+
+  add(count: number): readonly string[] {
+    const servers = [1, 2, 3].map((last) => makeRealServer(`10.244.0.${last}`))
+    return Array.from({ length: count }, () => {
+      const server = makeVirtualServer(`10.96.${this.count >> 8}.${this.count++ & 255}`, servers)
+      const key = virtualServerKey(server)
+      this.outliers.render(key, server, 'demo/web')
+      return key
+    })
+  }
+
+  /** Runs the watch until then. */
+  async run(untilMs: number): Promise<void> {
+    const options: OutlierWatchOptions = {
+      ipvs: {
+        listCountedDestinations: async (id) => {
+          if (this.fails) throw new Error('injected failure')
+          const key = virtualServerKey(id as Parameters<typeof virtualServerKey>[0]) // only these are asked for
+          this.reads.push({ key, atMs: this.nowMs })
+          return [1, 2, 3].map((last) => this.#destination(key, last))
+        },
+        visitTraffic: async (visit) => {
+          this.lists.push(this.nowMs)
+          for (const key of this.outliers.keys())
+            if (this.busy(key)) visit(key, Float64Array.of(Math.floor(this.nowMs / 50), 1, 1, 1, 1))
+            else visit(key, Float64Array.of(7, 1, 1, 1, 1))
+        },
+      },
+      outliers: this.outliers,
+      rejudged: (key) => void this.rejudged.push(key),
+      onJudged: (decisions) => void this.decisions.push(...decisions),
+      serverCount: () => this.count,
+      problems: { report: (_, __, problems) => void (this.problems = problems) },
+      log: this.log,
+      now: () => this.nowMs,
+      sleep: async (ms) => {
+        this.nowMs += Math.max(1, ms)
+        if (this.nowMs >= untilMs) this.#abort.abort()
+        await new Promise((resolve) => setImmediate(resolve))
+      },
+      estimates: () => this.isEstimating,
+    }
+    await new OutlierWatch(options).run(this.#abort.signal)
+  }
+
+  /** Copies are made every two seconds. */
+  #destination(key: string, last: number): CountedDestination {
+    const isBusy = this.busy(key)
+    const copyMs = Math.min(this.stillFromMs, Math.floor((this.nowMs + last * 600) / 2000) * 2000 - last * 600)
+    const answersMs = last === 1 ? Math.min(copyMs, this.deadFromMs) : copyMs
+    const connections = isBusy ? Math.max(0, Math.floor(copyMs / 50)) : 0
+    const answered = isBusy ? Math.max(0, Math.floor(answersMs / 50)) : 0
+    return {
+      realServer: makeRealServer(`10.244.0.${last}`),
+      // Without new connections there are packets all the same.
+      traffic: isBusy
+        ? Float64Array.of(connections, answered * 4 + (connections - answered) * 2, answered * 4, 0, 0)
+        : Float64Array.of(9, Math.max(0, copyMs), Math.max(0, copyMs), 0, 0),
+      activeConnections: isBusy ? Math.floor(this.nowMs / 50) : 0,
+      inactiveConnections: 0,
+      persistentConnections: 0,
+    }
+  }
+}
+
+describe('OutlierWatch', () => {
+  it('reads nothing while no Service wants it', async () => {
+    const world = new World()
+    await world.run(60_000)
+    assert.deepEqual([world.reads, world.lists], [[], []])
+  })
+
+  it('reads few virtual servers every two seconds, and four times a second those with connections', async () => {
+    const world = new World()
+    const [busy = '', idle = ''] = world.add(2)
+    world.busy = (key) => key === busy
+    await world.run(20_000)
+    const count = (key: string): number => world.reads.filter((read) => read.key === key).length
+    assert.deepEqual(world.lists, [])
+    assert.ok(count(busy) >= 60, String(count(busy)))
+    assert.ok(count(idle) >= 8 && count(idle) <= 11, String(count(idle)))
+  })
+
+  it('lists many virtual servers more rarely the more there are, and reads only those with connections', async () => {
+    for (const [count, lists] of [
+      [100, 60],
+      [4000, 10],
+    ] as const) {
+      const world = new World()
+      const [busy = ''] = world.add(count)
+      world.busy = (key) => key === busy
+      await world.run(60_000)
+      assert.ok(Math.abs(world.lists.length - lists) <= 2, `${count}: ${world.lists.length}`)
+      assert.deepEqual(new Set(world.reads.map(({ key }) => key)), new Set([busy]))
+    }
+  })
+
+  it('says what was decided, logs it and asks for a pass', async () => {
+    const world = new World()
+    const [key = ''] = world.add(1)
+    world.busy = () => true
+    world.deadFromMs = 20_000
+    await world.run(25_000)
+    const [decision] = world.decisions
+    assert.deepEqual(
+      [decision?.kind, decision?.owner, decision?.virtualServer, decision?.realServer, decision?.waitMs],
+      ['suspected', 'demo/web', key, '10.244.0.1:80', 5000],
+    )
+    assert.ok(world.rejudged.includes(key))
+    const line = world.log.lines.find(({ level }) => level === 'warn')
+    assert.equal(line?.message, 'An endpoint does not answer and gets no new connections')
+    assert.equal(line?.fields['nextTrial'], '5s')
+    assert.equal(world.outliers.count, 1)
+  })
+
+  it('does nothing, and says so, while the kernel does not count', async () => {
+    const world = new World()
+    world.add(1)
+    world.busy = () => true
+    world.deadFromMs = 5000
+    world.isEstimating = false
+    await world.run(60_000)
+    assert.deepEqual([world.reads, world.decisions], [[], []])
+    assert.deepEqual(
+      world.problems.map(({ code, about, subject }) => [code, about, subject]),
+      [['estimation-off', 'setting', 'net.ipv4.vs.run_estimation']],
+    )
+  })
+
+  it('releases all suspects when the kernel stops counting, by its setting or without', async () => {
+    const off = new World()
+    off.add(1)
+    off.busy = () => true
+    off.deadFromMs = 20_000
+    const notYet = off.run(60_000)
+    const { observe } = off.outliers
+    off.outliers.observe = function observed(...read) {
+      const isChanged = observe.apply(this, read)
+      if (this.count > 0) off.isEstimating = false
+      return isChanged
+    }
+    await notYet
+    assert.deepEqual(off.decisions.map(({ kind }) => kind).slice(0, 1), ['suspected'])
+    assert.equal(off.decisions.at(-1)?.kind, 'released')
+    assert.equal(off.outliers.count, 0)
+
+    const still = new World()
+    still.add(1)
+    still.busy = () => true
+    still.stillFromMs = 20_000
+    still.deadFromMs = 15_000
+    await still.run(60_000)
+    assert.match(still.problems[0]?.message ?? '', /^the counters of the kernel stand still/)
+    assert.equal(still.outliers.count, 0)
+    assert.ok(still.reads.every(({ atMs }) => atMs < 40_000))
+  })
+
+  it('goes on after a failure', async () => {
+    const world = new World()
+    world.add(1)
+    world.fails = true
+    await world.run(12_000)
+    const lines = world.log.lines.filter(({ message }) => message === 'Cannot read the counters of real servers')
+    assert.equal(lines.length, 3)
+    assert.equal(world.reads.length, 0)
+  })
+})
