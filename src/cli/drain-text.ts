@@ -1,5 +1,5 @@
 /** What `kube-ipvs drain` prints: the drains there are, and how far a wait for the end of connections is. */
-import type { DrainView } from '../inspect/view.ts'
+import type { DrainView, OutlierView } from '../inspect/view.ts'
 import type { LiveDrain } from '../modes/look/virtual-servers.ts'
 import type { ConnectionCounts } from '../modes/look/connections.ts'
 import { type FittedColumn, fitColumns } from './fitted-table.ts'
@@ -30,7 +30,8 @@ export function joinDrains(live: readonly LiveDrain[], known: readonly DrainView
   return drains.toSorted((a, b) => (b.seconds ?? -1) - (a.seconds ?? -1) || (name(a) < name(b) ? -1 : 1))
 }
 
-const name = ({ virtualServer, realServer }: LiveDrain): string => `${virtualServer} ${realServer}`
+const name = ({ virtualServer, realServer }: Pick<LiveDrain, 'virtualServer' | 'realServer'>): string =>
+  `${virtualServer} ${realServer}`
 
 const COLUMNS: readonly FittedColumn[] = [
   { title: 'REAL SERVER' },
@@ -55,6 +56,33 @@ export function drainsText(drains: readonly Drain[], style: Style, width: number
     servicePort ?? '-',
   ])
   return fitColumns(COLUMNS, rows, { width, paintTitle: (text) => style('dim', text) })
+}
+
+/** A real server that does not answer has weight 0 too, and does not drain. */
+export function withoutOutliers(live: readonly LiveDrain[], outliers: readonly OutlierView[]): readonly LiveDrain[] {
+  const silent = new Set(outliers.map(name))
+  return live.filter((drain) => !silent.has(name(drain)))
+}
+
+const OUTLIER_COLUMNS: readonly FittedColumn[] = [
+  { title: 'DOES NOT ANSWER' },
+  { title: 'SINCE', align: 'right', leaveOut: 2 },
+  { title: 'NEXT TRIAL', align: 'right', leaveOut: 1 },
+  { title: 'VIRTUAL SERVER', leaveOut: 3 },
+  { title: 'SERVICE', leaveOut: 4 },
+]
+
+/** Endpoints of the API that get no new connections because they do not answer; no line where there is none. */
+export function outliersText(outliers: readonly OutlierView[], style: Style, width: number | undefined): string[] {
+  if (outliers.length === 0) return []
+  const rows = outliers.map(({ virtualServer, realServer, servicePort, seconds, nextTrialSeconds }) => [
+    realServer,
+    durationText(seconds),
+    nextTrialSeconds === null ? '-' : `in ${durationText(nextTrialSeconds)}`,
+    virtualServer,
+    servicePort ?? '-',
+  ])
+  return ['', ...fitColumns(OUTLIER_COLUMNS, rows, { width, paintTitle: (text) => style('dim', text) })]
 }
 
 /** `45s`, `5m`, `1h2m`, `3d4h`: the two largest units. */

@@ -13,7 +13,7 @@ import { parseAddress } from '../values/address.ts'
 import { formatDuration } from '../values/duration.ts'
 import { CodedError } from '../values/errors.ts'
 import { quote } from '../values/quote.ts'
-import { countsText, drainsText, durationText, joinDrains } from './drain-text.ts'
+import { countsText, drainsText, durationText, joinDrains, outliersText, withoutOutliers } from './drain-text.ts'
 import { waitForEnd } from './drain-wait.ts'
 import type { FlagValues } from '../start/flags.ts'
 import { page, printErrorText, printJson, printLines, ProgressLine, stderrLog } from '../start/output.ts'
@@ -70,10 +70,12 @@ async function showDrains(look: Look, daemon: DaemonClient, flags: FlagValues): 
     )
   const ipvs = hasIpvs ? await look.ipvs(signal) : undefined
   const live = ipvs === undefined ? [] : await listDrains(ipvs, signal)
-  const drains = joinDrains(live, isKnown ? view.drains : undefined)
+  const outliers = await daemon.outliers()
+  const silent = isUnknown(outliers) ? [] : outliers.outliers.filter(({ state }) => state === 'suspect')
+  const drains = joinDrains(withoutOutliers(live, silent), isKnown ? view.drains : undefined)
   const { style, columns } = page()
-  if (flags.output === 'json') printJson({ mode: mode ?? null, isKnown, drains })
-  else printLines(drainsText(drains, style, columns))
+  if (flags.output === 'json') printJson({ mode: mode ?? null, isKnown, drains, outliers: silent })
+  else printLines([...drainsText(drains, style, columns), ...outliersText(silent, style, columns)])
   return 0
 }
 

@@ -1,7 +1,7 @@
 /** What `kube-ipvs status` knows: the state of the kernel, and what the daemon tells about it. */
 import type { Fallback } from '../modes/fallback.ts'
 import type { NoAnswer } from '../inspect/daemon-client.ts'
-import type { DaemonView, RowsView } from '../inspect/view.ts'
+import type { DaemonView, OutlierView, RowsView } from '../inspect/view.ts'
 import type { RowCounts } from '../sync/plan.ts'
 import type { IpvsState, KernelState, RealServerState, VirtualServerState } from '../modes/look/kernel-state.ts'
 
@@ -12,6 +12,8 @@ export interface VirtualServerStatus extends VirtualServerState {
 }
 
 export interface RealServerStatus extends RealServerState {
+  /** What the daemon says of a real server that does not answer; absent of others. */
+  readonly outlier?: Pick<OutlierView, 'state' | 'seconds' | 'nextTrialSeconds'>
   /** What the daemon knows of a drain; absent without one. */
   readonly drain?: { readonly seconds: number; readonly deadlineSeconds: number | null }
 }

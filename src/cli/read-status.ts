@@ -120,13 +120,31 @@ async function withNames(
   const byServer = new Map<string, NonNullable<RealServerStatus['drain']>>()
   for (const { virtualServer, realServer, seconds, deadlineSeconds } of isUnknown(drains) ? [] : drains.drains)
     byServer.set(`${virtualServer} ${realServer}`, { seconds, deadlineSeconds })
+  const outliers = await outliersOf(client)
   const virtualServers = ipvs.virtualServers.map((virtual) => ({
     ...virtual,
     service: servicePortAt(names, virtual.key),
     realServers: virtual.realServers.map((server): RealServerStatus => {
+      const outlier = outliers.get(`${virtual.key} ${server.key}`)
+      if (outlier !== undefined) return { ...server, draining: false, outlier }
       const drain = server.draining ? byServer.get(`${virtual.key} ${server.key}`) : undefined
       return drain === undefined ? server : { ...server, drain }
     }),
   }))
   return { ...ipvs, namesFrom: 'the daemon', virtualServers }
+}
+
+/** Real servers that do not answer, by virtual server and real server; none where the daemon does not say. */
+export async function outliersOf(
+  client: DaemonClient,
+): Promise<ReadonlyMap<string, NonNullable<RealServerStatus['outlier']>>> {
+  const answer = await client.outliers()
+  return new Map(
+    (isUnknown(answer) ? [] : answer.outliers).map(
+      ({ virtualServer, realServer, state, seconds, nextTrialSeconds }) => [
+        `${virtualServer} ${realServer}`,
+        { state, seconds, nextTrialSeconds },
+      ],
+    ),
+  )
 }

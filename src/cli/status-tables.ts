@@ -61,8 +61,15 @@ function virtualServerTable(
     if (virtual.realServers.length === 0) return [[...name, { text: 'none: connections are refused', paint: yellow }]]
     return virtual.realServers.map((server, index) => [
       ...(index === 0 ? name : name.map(() => '')),
-      { text: server.key, paint: (text: string) => (server.draining ? yellow(text) : text) },
-      server.draining ? { text: drainText(server), paint: yellow } : String(server.weight),
+      {
+        text: server.key,
+        paint: (text: string) => (server.draining || server.outlier !== undefined ? yellow(text) : text),
+      },
+      server.outlier !== undefined
+        ? { text: outlierText(server.weight, server.outlier), paint: yellow }
+        : server.draining
+          ? { text: drainText(server), paint: yellow }
+          : String(server.weight),
       String(server.activeConnections),
       String(server.inactiveConnections),
     ])
@@ -71,6 +78,11 @@ function virtualServerTable(
   const { virtualServer, ...more } = others
   const columns = [virtualServer, ...(hasNames ? [service] : []), ...Object.values(more)]
   return fitColumns(columns, rows, { paintTitle: (text) => style('dim', text), width })
+}
+
+/** `0 suspect 12s`: it does not answer, since 12 s. */
+function outlierText(weight: number, { state, seconds }: NonNullable<RealServerStatus['outlier']>): string {
+  return `${weight} ${state} ${spanText(seconds)}`
 }
 
 /** `0 draining`, with the time since the daemon noticed it and its deadline. */

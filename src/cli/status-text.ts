@@ -160,10 +160,14 @@ function ipvsRows(ipvs: IpvsStatus) {
   const { virtualServers, timeoutsSeconds, namesFrom } = ipvs
   const all = virtualServers.flatMap(({ realServers }) => realServers)
   const draining = all.filter((it) => it.draining).length
+  const silent = all.filter((it) => it.outlier !== undefined).length
   const { tcp, tcpFin, udp } = timeoutsSeconds
   return [
     ['virtual servers', virtualServersText(ipvs)],
-    ['real servers', `${all.length}${draining === 0 ? '' : `, ${draining} draining`}`],
+    [
+      'real servers',
+      `${all.length}${draining === 0 ? '' : `, ${draining} draining`}${silent === 0 ? '' : `, ${silent} that do not answer`}`,
+    ],
     ['timeouts', `tcp ${tcp}s, tcp fin ${tcpFin}s, udp ${udp}s`],
     [
       'names',

@@ -12,7 +12,7 @@ import type { Readiness } from './readiness.ts'
 /** The parts of a proxy that the answers are about; they are only read. */
 export interface Inspected {
   readonly inForce: { readonly configuration: KubeProxyConfiguration }
-  readonly mode: Pick<Mode, 'name' | 'firewall' | 'families' | 'drains'> & {
+  readonly mode: Pick<Mode, 'name' | 'firewall' | 'families' | 'drains' | 'outliers'> & {
     readonly sources: {
       readonly tables: readonly Pick<Mode['sources']['tables'][number], 'kind' | 'isKnown' | 'states'>[]
     }

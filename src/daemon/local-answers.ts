@@ -17,6 +17,8 @@ import type {
   DrainView,
   FrontendName,
   NamesPage,
+  OutliersView,
+  OutlierView,
   PodView,
   RowsView,
   WrongRow,
@@ -105,6 +107,8 @@ async function viewOf(options: LocalAnswersOptions, request: HttpRequest): Promi
       return rowsView(proxy)
     case VIEW_PATH.drains:
       return drainsView(proxy, options.now())
+    case VIEW_PATH.outliers:
+      return outliersView(proxy, options.now())
     case VIEW_PATH.pod:
       return podView(options, checked(parameters, 'pod', OBJECT), request.signal)
     case VIEW_PATH.connections:
@@ -210,6 +214,26 @@ async function drainsView({ mode, desired }: Inspected, nowMs: number): Promise<
       })
   }
   return { format: VIEW_FORMAT, drains, omitted }
+}
+
+async function outliersView({ mode, desired }: Inspected, nowMs: number): Promise<OutliersView> {
+  const budget = newBudget()
+  const outliers: OutlierView[] = []
+  let omitted = 0
+  for (const { virtualServer, realServer, state, ageMs, nextTrialMs } of mode.outliers(nowMs)) {
+    if (budget.spentBySteps()) await budget.turn()
+    if (outliers.length === MAX_DRAINS) omitted++
+    else
+      outliers.push({
+        virtualServer,
+        realServer,
+        servicePort: desired.get(virtualServer)?.servicePort.name ?? null,
+        state,
+        seconds: seconds(ageMs),
+        nextTrialSeconds: nextTrialMs === undefined ? null : seconds(nextTrialMs),
+      })
+  }
+  return { format: VIEW_FORMAT, outliers, omitted }
 }
 
 async function podView({ listPod }: LocalAnswersOptions, pod: string, signal: AbortSignal): Promise<PodView> {

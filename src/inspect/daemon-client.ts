@@ -19,7 +19,9 @@ import {
   DAEMON_VIEW,
   type DaemonView,
   DRAINS_VIEW,
+  OUTLIERS_VIEW,
   type DrainsView,
+  type OutliersView,
   type FrontendName,
   NAMES_PAGE,
   type NamesPage,
@@ -60,6 +62,8 @@ export interface DaemonClient {
   services(named: string | Place): Promise<Answered<ServicesView>>
   rows(): Promise<Answered<RowsView>>
   drains(): Promise<Answered<DrainsView>>
+  /** An earlier version of the daemon does not know the question. */
+  outliers(): Promise<Answered<OutliersView>>
   /** @param name `namespace/name` */
   pod(name: string): Promise<Answered<PodView>>
   /** @param targets IPs, or `IP:port` */
@@ -140,6 +144,10 @@ class ViewClient implements DaemonClient {
 
   drains(): Promise<Answered<DrainsView>> {
     return this.#ask(DRAINS_VIEW, VIEW_PATH.drains)
+  }
+
+  outliers(): Promise<Answered<OutliersView>> {
+    return this.#ask(OUTLIERS_VIEW, VIEW_PATH.outliers)
   }
 
   pod(pod: string): Promise<Answered<PodView>> {

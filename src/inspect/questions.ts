@@ -22,6 +22,8 @@ export const VIEW_PATH = {
   rows: '/v1/rows',
   /** DrainsView */
   drains: '/v1/drains',
+  /** OutliersView */
+  outliers: '/v1/outliers',
   /** PodView; parameter `pod` (`namespace/name`). */
   pod: '/v1/pod',
   /**

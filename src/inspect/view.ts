@@ -249,6 +249,24 @@ export type DrainView = Read<typeof drain>
 export const DRAINS_VIEW = object({ format: number, drains: list(drain), omitted: number })
 export type DrainsView = Read<typeof DRAINS_VIEW>
 
+/** A real server that does not answer: it gets no new connections, only a few (limited), or one (on-trial). */
+const outlier = object({
+  virtualServer: string,
+  realServer: string,
+  /** `namespace/name:port`; null when no Service owns the virtual server any more. */
+  servicePort: nullable(string),
+  state: oneOf('limited', 'suspect', 'on-trial'),
+  /** Since it is in this state. */
+  seconds: number,
+  /** Until it gets a connection again; null: not a suspect. */
+  nextTrialSeconds: nullable(number),
+})
+export type OutlierView = Read<typeof outlier>
+
+/** `omitted`: those that were left out, because the answer would be too long. */
+export const OUTLIERS_VIEW = object({ format: number, outliers: list(outlier), omitted: number })
+export type OutliersView = Read<typeof OUTLIERS_VIEW>
+
 /** The endpoints of a pod, from the EndpointSlices that name it. */
 export const POD_VIEW = object({
   format: number,

@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { countsText, drainsText, durationText, joinDrains } from '../../src/cli/drain-text.ts'
+import {
+  countsText,
+  drainsText,
+  durationText,
+  joinDrains,
+  outliersText,
+  withoutOutliers,
+} from '../../src/cli/drain-text.ts'
 import { waitForEnd, type WaitOptions } from '../../src/cli/drain-wait.ts'
 import type { ConnectionCounts } from '../../src/modes/look/connections.ts'
 
@@ -34,6 +41,28 @@ test('joinDrains takes names, ages and deadlines from the daemon, the oldest fir
   ])
   assert.deepEqual(drainsText([], plain, 80), ['nothing is draining on this node'])
   for (const line of drainsText(drains, plain, 20)) assert.ok(line.length <= 20, line)
+})
+
+test('an endpoint that does not answer has weight 0 and does not drain', () => {
+  const outlier = {
+    virtualServer: '10.96.0.1:80/tcp',
+    realServer: '10.244.0.1:8080',
+    servicePort: 'demo/web:http',
+    state: 'suspect',
+    seconds: 12,
+    nextTrialSeconds: 8,
+  } as const
+  assert.deepEqual(withoutOutliers(LIVE, [outlier]), LIVE.slice(1))
+  assert.deepEqual(
+    outliersText([outlier, { ...outlier, servicePort: null, nextTrialSeconds: null }], plain, undefined),
+    [
+      '',
+      'DOES NOT ANSWER  SINCE  NEXT TRIAL  VIRTUAL SERVER    SERVICE',
+      '10.244.0.1:8080    12s       in 8s  10.96.0.1:80/tcp  demo/web:http',
+      '10.244.0.1:8080    12s           -  10.96.0.1:80/tcp  -',
+    ],
+  )
+  assert.deepEqual(outliersText([], plain, 80), [])
 })
 
 test('durationText has the two largest units', () => {

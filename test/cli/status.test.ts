@@ -162,6 +162,11 @@ test('statusText tells what the daemon knows', () => {
   const drained = { ...VIRTUAL, realServers: [first, { ...second, drain: { seconds: 75, deadlineSeconds: 300 } }] }
   const text = lines({ ...KNOWN, ipvs: { ...IPVS, virtualServers: [drained] } }).at(-1)
   assert.match(text ?? '', /10\.244\.0\.2:8080 +0 draining 1m15s of 5m0s +1 +0$/)
+  const outlier = { state: 'suspect', seconds: 12, nextTrialSeconds: 3 } as const
+  const silent = { ...VIRTUAL, realServers: [first, { ...second, draining: false, outlier }] }
+  const other = { ...KNOWN, ipvs: { ...IPVS, virtualServers: [silent] } }
+  assert.match(lines(other).at(-1) ?? '', /10\.244\.0\.2:8080 +0 suspect 12s +1 +0$/)
+  assert.equal(row(other, 'real servers'), '2, 1 that do not answer')
 })
 
 test('statusText fits any terminal of 20 columns or more', () => {

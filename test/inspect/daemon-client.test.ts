@@ -272,6 +272,35 @@ describe('askDaemon', () => {
     assert.deepEqual(known(await client.pod('demo/web-7')).addresses, ['10.244.0.9'])
   })
 
+  it('tells real servers that do not answer', async () => {
+    const folder = socketFolder()
+    const virtualServer = '10.96.0.1:80/tcp'
+    const outliers = [
+      { virtualServer, realServer: '10.244.0.1:8080', state: 'suspect', ageMs: 1500, nextTrialMs: 3500 },
+      { virtualServer, realServer: '10.244.0.2:8080', state: 'on-trial', ageMs: 200 },
+    ] as const
+    await folder.serve(() => inspectedOf([put('web')], {}, [], [], outliers))
+    const { outliers: told } = known(await askDaemon(folder.path).outliers())
+    assert.deepEqual(told, [
+      {
+        virtualServer,
+        realServer: '10.244.0.1:8080',
+        servicePort: 'demo/web:http',
+        state: 'suspect',
+        seconds: 1.5,
+        nextTrialSeconds: 3.5,
+      },
+      {
+        virtualServer,
+        realServer: '10.244.0.2:8080',
+        servicePort: 'demo/web:http',
+        state: 'on-trial',
+        seconds: 0.2,
+        nextTrialSeconds: null,
+      },
+    ])
+  })
+
   it('tells the rows of the plan by state, and names those that are wrong', async () => {
     const folder = socketFolder()
     const table = new MemoryTable(ADDRESSES)

@@ -7,6 +7,7 @@ import type { Inspected } from '../../src/daemon/inspected.ts'
 import { answerLocally } from '../../src/daemon/local-answers.ts'
 import { LocalSocket } from '../../src/daemon/local-socket.ts'
 import type { CurrentDrain } from '../../src/ipvs/drains.ts'
+import type { CurrentOutlier } from '../../src/ipvs/outlier-states.ts'
 import { HttpListener } from '../../src/serve/http-listener.ts'
 import type { Responder } from '../../src/serve/http-answer.ts'
 import { ProblemLog } from '../../src/serve/problem-log.ts'
@@ -31,6 +32,7 @@ export function inspectedOf(
   more: Partial<Inspected> = {},
   drains: readonly CurrentDrain[] = [],
   tables: Inspected['mode']['sources']['tables'] = [],
+  outliers: readonly CurrentOutlier[] = [],
 ): Inspected {
   const desired = new DesiredFrontends(NODE, { maxCost: () => 300_000 }, new Budget())
   const problems = new ProblemLog(silentLog)
@@ -42,6 +44,7 @@ export function inspectedOf(
       name: 'ipvs',
       families: ['IPv4'],
       drains: () => drains,
+      outliers: () => outliers,
       dataplane: { wanted: () => [] },
       sources: { tables },
     },

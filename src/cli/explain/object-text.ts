@@ -98,8 +98,10 @@ function realServerLines(server: ExplainedRealServer, paper: Paper): string[] {
       ? ''
       : state === 'draining'
         ? ', draining: it gets no new connections'
-        : `, ${state}`
-  const colour = state === 'draining' ? 'yellow' : note === '' ? undefined : 'red'
+        : state === 'suspect'
+          ? ', it does not answer (kube-ipvs.io/outlier-detection): it gets no new connections until it does'
+          : `, ${state}`
+  const colour = state === 'draining' || state === 'suspect' ? 'yellow' : note === '' ? undefined : 'red'
   return hanging('      ', `${key} weight ${weight}, ${counts}${limit}${note}`, paper).map((line) =>
     colour === undefined ? line : style(colour, line),
   )

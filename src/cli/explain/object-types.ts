@@ -20,7 +20,8 @@ export interface ExplainedRealServer {
   readonly inactiveConnections: number | null
   /** Connections that it may have; 0: no limit. */
   readonly maxConnections: number
-  readonly state: ObjectState | 'draining'
+  /** `suspect`: it is wanted with weight 0, because it does not answer. */
+  readonly state: ObjectState | 'draining' | 'suspect'
 }
 
 export interface ExplainedObject {

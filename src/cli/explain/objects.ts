@@ -143,7 +143,7 @@ function describe(
     if (want === undefined && isDraining(server.protocol, has)) return 'draining'
     if (wanted === undefined) return 'unknown'
     if (want === undefined) return 'extra'
-    return sameSettings(want, has) ? 'present' : 'differs'
+    return !sameSettings(want, has) ? 'differs' : want.weight === 0 ? 'suspect' : 'present'
   }
   return {
     ...settingsInWords(server),

@@ -147,6 +147,20 @@ test('a real server that is missing, too much or draining is named', () => {
   const draining = compared(WANTED, withServer({ ...SERVER, realServers: drains }))[0]
   assert.equal(draining?.state, 'present')
   assert.equal(draining?.virtualServer?.realServers[2]?.state, 'draining')
+  const silent = withServer({ ...SERVER, realServers: [realServer('10.244.0.1', 0), realServer('10.244.0.2')] })
+  const judged = compared(
+    WANTED.map((one) =>
+      one.table === 'virtual-servers'
+        ? { ...one, item: silent.tables['virtual-servers']?.items.get(one.key) ?? one.item }
+        : one,
+    ),
+    silent,
+  )[0]
+  assert.equal(judged?.state, 'present')
+  assert.deepEqual(
+    judged.virtualServer?.realServers.map(({ state }) => state),
+    ['suspect', 'present'],
+  )
   const weight = compared(
     WANTED,
     withServer({ ...SERVER, realServers: [realServer('10.244.0.1', 5), realServer('10.244.0.2')] }),
