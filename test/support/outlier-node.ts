@@ -14,7 +14,7 @@ import { parseFrontendKey } from '../../src/service/frontends.ts'
 import { Workbench } from './daemon.ts'
 import { eventually } from './deadline.ts'
 import { listenStream } from './exchange.ts'
-import { freshNode } from './kernel-state.ts'
+import { boundAddresses, freshNode } from './kernel-state.ts'
 import { service, slice } from './manifests.ts'
 import { inside, leave } from './net-namespace.ts'
 import { run, sh } from './programs.ts'
@@ -172,6 +172,12 @@ export class OutlierNode {
         },
       ]),
     )
+  }
+
+  /** Waits until clients can connect: the address of a virtual server is bound after it. */
+  async isServed(): Promise<void> {
+    await this.haveWeights([1, 1, 1, 1])
+    await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.10/32']))
   }
 
   async weights(): Promise<readonly number[]> {

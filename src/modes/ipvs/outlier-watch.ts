@@ -15,6 +15,7 @@ import { realServerKey, type RealServerKey, type VirtualServerKey } from '../../
 import { parseFrontendKey } from '../../service/frontends.ts'
 import type { ProblemLog } from '../../serve/problem-log.ts'
 import { AuditShare } from '../../sync/audit.ts'
+import type { Budget } from '../../values/budget.ts'
 import type { Clock } from '../../values/clock.ts'
 import { newAuditBudget } from '../../values/event-loop.ts'
 import type { Log } from '../../values/log.ts'
@@ -61,6 +62,8 @@ export class OutlierWatch {
   readonly #options: OutlierWatchOptions
   readonly #sleep: NonNullable<OutlierWatchOptions['sleep']>
   readonly #share: AuditShare
+  /** One for all rounds: some kernels show processor time only after several of them. */
+  readonly #budget = newAuditBudget()
   /** Until when virtual servers are read often. */
   readonly #busyUntilMs = new Map<VirtualServerKey, number>()
   /** Connections so far as the list and as the reads of real servers count them. */
@@ -97,7 +100,8 @@ export class OutlierWatch {
   /** Reads what is to be read now, once. */
   async #round(signal: AbortSignal): Promise<void> {
     const { ipvs, outliers } = this.#options
-    const budget = newAuditBudget()
+    const budget = this.#budget
+    budget.begin()
     const keys = new Set(outliers.troubled)
     if (this.#options.now() >= this.#nextOthersMs) await this.#findBusy(keys, budget, signal)
     for (const [key, untilMs] of this.#busyUntilMs) {
@@ -118,11 +122,7 @@ export class OutlierWatch {
   }
 
   /** Adds to `keys` what is not busy and is to be read all the same; many virtual servers are listed instead. */
-  async #findBusy(
-    keys: Set<VirtualServerKey>,
-    budget: ReturnType<typeof newAuditBudget>,
-    signal: AbortSignal,
-  ): Promise<void> {
+  async #findBusy(keys: Set<VirtualServerKey>, budget: Budget, signal: AbortSignal): Promise<void> {
     const { ipvs, outliers, serverCount, now } = this.#options
     if (outliers.size <= FEW) {
       this.#nextOthersMs = now() + OTHERS_MS
