@@ -51,7 +51,7 @@ describe('a command in a process of its own', () => {
     it(`is as in the process of the tests: ${command} ends with ${code}`, async () => {
       const args = [command, ...flags()]
       const [own, other] = [await bench.run(...args), await bench.runProcess(...args)]
-      assert.equal(other.code, code, other.stderr)
+      assert.equal(other.code, code, `${other.stderr}${other.stdout}`)
       for (const part of ['stdout', 'stderr'] as const)
         assert.equal(withoutNumbers(own[part]), withoutNumbers(other[part]), part)
       assert.equal(own.code, code)

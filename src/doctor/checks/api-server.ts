@@ -7,12 +7,17 @@ import { quote } from '../../values/quote.ts'
 function apiServer({ apiServer: fact }: NodeFacts): CheckResult {
   if (fact === null) return FINE
   const { server, reason } = fact
+  if (server === '')
+    // The proxy may know it all the same, for example in its Pod.
+    return found({
+      severity: 'note',
+      what: `doctor does not know the API server: ${quote(reason)}.`,
+      effect: 'The checks of the cluster could not be made.',
+      remedy: ['# clientConnection.kubeconfig in the KubeProxyConfiguration, or --kubeconfig, names its file'],
+    })
   return found({
     severity: 'warning',
-    what:
-      server === ''
-        ? `The API server is not known: ${quote(reason)}.`
-        : `The API server ${quote(server)} does not answer as it should: ${quote(reason)}.`,
+    what: `The API server ${quote(server)} does not answer as it should: ${quote(reason)}.`,
     effect: `${EFFECT}${ofPlace(fact)}`,
     remedy: remedyOf(fact),
   })
@@ -50,8 +55,6 @@ const OF_TLS = /^(?:ERR_TLS|CERT_|ERR_SSL|DEPTH_|SELF_|UNABLE_|EPROTO)/
 function remedyOf(fact: ApiServerFact): readonly string[] {
   const { code, place } = fact
   const { url, host } = placesIn(fact)
-  if (fact.server === '')
-    return ['# clientConnection.kubeconfig in the KubeProxyConfiguration, or --kubeconfig, names its file']
   if (OF_TLS.test(code)) return WRONG_CERTIFICATE
   if (NO_NAME.has(code)) return [`getent hosts ${host}`, ...NO_RESOLVER]
   if (place === 'virtual-server')

@@ -55,8 +55,8 @@ export const API_SERVER_ROWS: readonly Row[] = [
   [
     'api-server',
     silent({ server: '', code: 'ENOENT', reason: 'no such file', place: 'unknown' }),
-    'warning',
-    /^The API server is not known: "no such file"\.[^]*clientConnection\.kubeconfig/,
+    'note',
+    /^doctor does not know the API server: "no such file"\.[^]*clientConnection\.kubeconfig/,
   ],
   // A bundle could name anything.
   [
