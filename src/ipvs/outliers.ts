@@ -42,6 +42,8 @@ export class Outliers {
   /** Decisions since the start by their kind, and limits. */
   readonly counts = { suspected: 0, tried: 0, answered: 0, released: 0, limited: 0 }
   readonly copies = new Copies()
+  /** Called when the first virtual server is watched. */
+  onFirst: () => void = () => undefined
   readonly #watched = new Map<VirtualServerKey, Watched>()
   /** Virtual servers with a real server that is not healthy. */
   readonly #troubled = new Set<VirtualServerKey>()
@@ -84,6 +86,7 @@ export class Outliers {
     const watched = this.#watched.get(key)
     if (watched === undefined) {
       this.#watched.set(key, { base, owner, servers: new Map() })
+      if (this.#watched.size === 1) this.onFirst()
       return base
     }
     const isSame = watched.base.realServers === base.realServers

@@ -86,7 +86,7 @@ export class OutlierWatch {
       const startedMs = now()
       let waitMs = READ_MS
       try {
-        if (outliers.size === 0) waitMs = SHORTEST_LIST_MS
+        if (outliers.size === 0) await this.#untilWatched(signal)
         else if (this.#isEstimating()) await this.#round(signal)
       } catch (error) {
         if (signal.aborted) return
@@ -95,6 +95,16 @@ export class OutlierWatch {
       }
       await this.#sleep(Math.max(0, startedMs + waitMs - now()), signal).catch(() => undefined)
     }
+  }
+
+  /** No timer runs where no Service wants it. */
+  async #untilWatched(signal: AbortSignal): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>()
+    const end = (): void => resolve()
+    this.#options.outliers.onFirst = end
+    signal.addEventListener('abort', end, { once: true })
+    await promise
+    signal.removeEventListener('abort', end)
   }
 
   /** Reads what is to be read now, once. */

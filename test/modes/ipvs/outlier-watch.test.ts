@@ -20,6 +20,7 @@ class World {
   readonly rejudged: string[] = []
   problems: readonly Problem[] = []
   nowMs = 0
+  sleeps = 0
   count = 0
   isEstimating = true
   /** Virtual servers that get 20 connections a second for each real server. */
@@ -65,6 +66,7 @@ class World {
       log: this.log,
       now: () => this.nowMs,
       sleep: async (ms) => {
+        this.sleeps++
         this.nowMs += Math.max(1, ms)
         if (this.nowMs >= untilMs) this.#abort.abort()
         await new Promise((resolve) => setImmediate(resolve))
@@ -72,6 +74,10 @@ class World {
       estimates: () => this.isEstimating,
     }
     await new OutlierWatch(options).run(this.#abort.signal)
+  }
+
+  stop(): void {
+    this.#abort.abort()
   }
 
   /** Copies are made every two seconds. */
@@ -95,10 +101,23 @@ class World {
 }
 
 describe('OutlierWatch', () => {
-  it('reads nothing while no Service wants it', async () => {
+  it('neither reads nor waits for a time while no Service wants it, and begins with the first one', async () => {
     const world = new World()
-    await world.run(60_000)
-    assert.deepEqual([world.reads, world.lists], [[], []])
+    const ended = world.run(10_000)
+    for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
+    assert.deepEqual([world.reads, world.lists, world.sleeps], [[], [], 0])
+    const [key] = world.add(1)
+    await ended
+    assert.ok(world.reads.length >= 4)
+    assert.deepEqual(new Set(world.reads.map((read) => read.key)), new Set([key]))
+  })
+
+  it('ends while no Service wants it', async () => {
+    const world = new World()
+    const ended = world.run(10_000)
+    world.stop()
+    await ended
+    assert.equal(world.sleeps, 1)
   })
 
   it('reads few virtual servers every two seconds, and four times a second those with connections', async () => {
