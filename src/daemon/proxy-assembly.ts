@@ -182,10 +182,10 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
     },
     serviceProblems: (owner, found) => problems.report('service', owner, found),
     frontendsReady: () => metrics.sync.beginPass(),
-    tablesPassed: (report, durationMs) => {
+    tablesPassed: (report, durationMs, isLast) => {
       // First, because the mode may now allow removals, which makes it pending.
       mode.passed(report)
-      passed(TABLES, report, durationMs, !isAnyPending(mode.parts))
+      passed(TABLES, report, durationMs, isLast && !isAnyPending(mode.parts))
     },
     partPassed: (part, report, durationMs) => {
       passed(part, report, durationMs, false)

@@ -57,8 +57,11 @@ export interface LoopListener {
    * before it applied parts.
    */
   frontendsReady(): void
-  /** A pass over the tables has ended. */
-  tablesPassed(report: PassReport, durationMs: number): void
+  /**
+   * A pass over the tables has ended. @param isLast false: what this pass postponed may be done now,
+   * so that another one follows
+   */
+  tablesPassed(report: PassReport, durationMs: number, isLast: boolean): void
   /** An unexpected error; the loop continues. */
   passFailed(error: unknown): void
 }
@@ -143,7 +146,7 @@ export class SyncLoop {
       if (isReady) listener.frontendsReady()
       const isMore = desired.isDirty
       const report = await dataplane.pass({ signal, mayRemove: this.#mayRemove, changesWait: !isReady })
-      listener.tablesPassed(report, now() - startedMs)
+      listener.tablesPassed(report, now() - startedMs, !this.#pacer.isResumed)
       if (isMore) this.#pacer.resume()
       return earliest(dataplane.nextDueMs(), desired.room.nextDecisionMs)
     } catch (error) {

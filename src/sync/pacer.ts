@@ -43,6 +43,11 @@ export class Pacer {
     this.request()
   }
 
+  /** Whether another run follows for work that this one has to postpone, or had. */
+  get isResumed(): boolean {
+    return this.#resumed
+  }
+
   /** Stops for good: aborts the current run and waits for its end. */
   async close(): Promise<void> {
     this.#abort.abort(new CodedError('closed', 'the proxy is stopping'))

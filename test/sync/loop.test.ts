@@ -75,4 +75,37 @@ describe('SyncLoop', () => {
       timers.reset()
     }
   })
+
+  it('says that another pass follows when what a pass waits for comes while it runs', async () => {
+    const sync = new TableSync(memoryVirtualServers())
+    const reconciler = new Reconciler([reconciled(sync)])
+    const ends: boolean[] = []
+    const loop: SyncLoop = new SyncLoop({
+      dataplane: {
+        frontend: () => undefined,
+        pass: async (options) => {
+          const report = await reconciler.pass({ ...options, now: () => 0 })
+          // The rules that virtual servers waited for are written before the first pass has ended.
+          if (ends.length === 0) loop.resume()
+          return report
+        },
+        nextDueMs: () => reconciler.nextDueMs(),
+      },
+      desired: new DesiredFrontends(NODE),
+      minSyncPeriodMs: () => 0,
+      now: () => 0,
+      listener: {
+        passBegins: () => undefined,
+        frontendChanged: () => undefined,
+        serviceProblems: () => undefined,
+        frontendsReady: () => undefined,
+        tablesPassed: (_report, _durationMs, isLast) => void ends.push(isLast),
+        passFailed: (error) => assert.fail(String(error)),
+      },
+    })
+    loop.open(true)
+    for (let count = 0; count < 20; count++) await turn()
+    await loop.close()
+    assert.deepEqual(ends, [false, true])
+  })
 })
