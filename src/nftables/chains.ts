@@ -5,7 +5,7 @@
  * @impure
  */
 import { type MessageBatch, requestOf } from '../netlink/batch.ts'
-import type { CallOptions, NetlinkConnection } from '../netlink/connection.ts'
+import type { DumpOptions, NetlinkConnection } from '../netlink/connection.ts'
 import { NLM_F_DUMP } from '../netlink/constants.ts'
 import { KernelError } from '../netlink/errors.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
@@ -33,7 +33,7 @@ export interface NftBaseChain {
 /** None when the kernel has no nf_tables. `netlink` is of NETLINK_NETFILTER. */
 export async function listNftBaseChains(
   netlink: NetlinkConnection,
-  options: CallOptions = {},
+  options: DumpOptions = {},
 ): Promise<readonly NftBaseChain[]> {
   try {
     return await netlink.dump(requestOf(encodeListChains), decodeBaseChain, options)

@@ -5,7 +5,7 @@
  * @impure
  */
 import { type MessageBatch, requestOf } from '../netlink/batch.ts'
-import type { CallOptions, NetlinkConnection } from '../netlink/connection.ts'
+import type { CallOptions, DumpOptions, NetlinkConnection } from '../netlink/connection.ts'
 import { NLM_F_DUMP } from '../netlink/constants.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
 import { encodeBatchBegin, encodeBatchEnd, netfilterFamily, NFNL_SUBSYS } from '../netlink/nfnetlink-codec.ts'
@@ -45,7 +45,7 @@ export async function visitNftRules(
   netlink: NetlinkConnection,
   query: NftRuleQuery,
   visit: (rule: NftRule) => void,
-  options: CallOptions & { readonly onRestart?: () => void } = {},
+  options: DumpOptions = {},
 ): Promise<void> {
   const decode = (message: ReceivedMessage): undefined => {
     const rule = decodeRule(message, query)
@@ -62,7 +62,7 @@ export async function visitNftRules(
 export async function listNftChainNames(
   netlink: NetlinkConnection,
   family: IpFamily,
-  options: CallOptions = {},
+  options: DumpOptions = {},
 ): Promise<ReadonlyMap<string, readonly string[]>> {
   const listed = await netlink.dump(
     requestOf((batch) => encodeListChains(batch, family)),

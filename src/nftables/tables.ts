@@ -4,7 +4,7 @@
  * @impure
  */
 import { type MessageBatch, requestOf } from '../netlink/batch.ts'
-import type { CallOptions, NetlinkConnection } from '../netlink/connection.ts'
+import type { CallOptions, DumpOptions, NetlinkConnection } from '../netlink/connection.ts'
 import { NLM_F_DUMP } from '../netlink/constants.ts'
 import { KernelError } from '../netlink/errors.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
@@ -32,7 +32,7 @@ export interface NftTable {
 /** The tables of both IP families; none when the kernel has no nf_tables. `netlink` is of NETLINK_NETFILTER. */
 export async function listNftTables(
   netlink: NetlinkConnection,
-  options: CallOptions = {},
+  options: DumpOptions = {},
 ): Promise<readonly NftTable[]> {
   try {
     return await netlink.dump(requestOf(encodeListTables), decodeTable, options)

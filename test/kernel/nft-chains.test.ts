@@ -15,6 +15,8 @@ import {
   removePrivateTables,
   withdrawPrivateTables,
 } from '../../src/modes/leftovers/nft-leftovers.ts'
+import { isOtherFirewallLeft } from '../../src/modes/leftovers/other-firewalls.ts'
+import { Budget } from '../../src/values/budget.ts'
 import { IP_FAMILIES } from '../../src/values/protocol.ts'
 import { freshNode, kubeLines, rulesText, setsText } from '../support/kernel-state.ts'
 import { run, sh } from '../support/programs.ts'
@@ -46,6 +48,39 @@ async function kubeProxyRan(mode: 'ipvs' | 'iptables'): Promise<void> {
 }
 
 const kube = (): string[] => [...kubeLines('iptables-nft-save'), ...kubeLines('ip6tables-nft-save')]
+
+const LARGE = 1_000
+const times = (line: (index: number) => string): string =>
+  Array.from({ length: LARGE }, (_, index) => `${line(index)}\n`).join('')
+/** Of other programs, and with commands that add very many of one kind. */
+const LARGE_LISTS: readonly [program: readonly string[], commands: string][] = [
+  [['nft', '-f', '-'], times((index) => `add table ip of-others-${index}`)],
+  [['nft', '-f', '-'], times((index) => `add chain ip nat OF-OTHERS-${index}`)],
+  [['nft', '-f', '-'], times((index) => `add rule ip nat CNI-HOSTPORT-SETMARK ip saddr 10.0.0.0/8 tcp dport ${index}`)],
+  [['ipset', 'restore'], times((index) => `create of-others-${index} hash:ip`)],
+]
+
+describe('what another firewall left', needs('iptables-nft', 'nft'), () => {
+  it('is looked for within a budget: all of the lists that other programs make longer', async () => {
+    freshNode()
+    sh('iptables-nft -t nat -N KUBE-MARK-MASQ')
+    for (const command of FOREIGN.slice(0, 2)) sh(command)
+    const turns = async (): Promise<number> => {
+      let count = 0
+      const nextTurn = async (): Promise<void> => void count++
+      const budget = new Budget({ now: () => 0, nextTurn, stretchMs: 0 })
+      assert.equal(await isOtherFirewallLeft('nftables', signal, budget), false)
+      return count
+    }
+    let before = await turns()
+    for (const [program, commands] of LARGE_LISTS) {
+      run(program, commands)
+      const after = await turns()
+      assert.ok(after > before, `${after} turns after ${commands.split('\n')[0]}, ${before} before`)
+      before = after
+    }
+  })
+})
 
 describe('chains of proxies in tables of iptables-nft', needs('iptables-nft', 'nft'), () => {
   beforeEach(freshNode)

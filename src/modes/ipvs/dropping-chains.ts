@@ -34,7 +34,7 @@ const OF_PROXIES: ReadonlySet<string> = new Set([PRIVATE_TABLE, 'kube-proxy'])
 export async function droppingChains(signal: AbortSignal, share?: AuditShare): Promise<readonly DroppingChain[]> {
   return askNetfilter([], async (netlink) => {
     const budget = share === undefined ? newBudget() : newAuditBudget()
-    const chains = await listNftBaseChains(netlink, { signal })
+    const chains = await listNftBaseChains(netlink, { signal, budget })
     const dropping = droppingAmong(chains)
     const accepting = new Set<string>()
     for (const table of new Set(dropping.map((one) => one.table))) {

@@ -12,6 +12,7 @@ import type { AddressFrontend, FrontendKey } from '../../service/frontends.ts'
 import type { AuditShare } from '../../sync/audit.ts'
 import type { Reconciled } from '../../sync/reconciled.ts'
 import type { Stage } from '../../sync/reconciler.ts'
+import type { Budget } from '../../values/budget.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import type { ModeListener, ModeOptions, ModeWatch, PendingPart } from '../mode.ts'
 import type { ListedTable } from '../table-health.ts'
@@ -149,7 +150,7 @@ export interface FirewallKind {
    */
   ask(families: FamilySupport, signal: AbortSignal, options: { readonly mayLoadModules: boolean }): Promise<void>
   /** Whether the kernel has any of it. Loads no module but nf_tables. */
-  isLeft(families: readonly IpFamily[], signal: AbortSignal): Promise<boolean>
+  isLeft(families: readonly IpFamily[], signal: AbortSignal, budget?: Budget): Promise<boolean>
   /** Undefined where the kernel can have none. */
   remains(families: readonly IpFamily[], signal: AbortSignal): Promise<FirewallRemains | undefined>
 }

@@ -7,6 +7,7 @@ import type { ProblemLog } from '../../serve/problem-log.ts'
 import type { AuditShare } from '../../sync/audit.ts'
 import { CONTESTED_REPAIRS } from '../../sync/key-history.ts'
 import { backoffMs } from '../../values/backoff.ts'
+import type { Budget } from '../../values/budget.ts'
 import type { Clock } from '../../values/clock.ts'
 import { newAuditBudget } from '../../values/event-loop.ts'
 
@@ -14,8 +15,8 @@ import { newAuditBudget } from '../../values/event-loop.ts'
 const LOOK_MS = { firstMs: 10_000, maxMs: 600_000 }
 
 export interface LeftoverRemovalOptions {
-  /** Whether the kernel has anything of another proxy. Starts no program. */
-  readonly find: (signal: AbortSignal) => Promise<boolean>
+  /** Whether the kernel has anything of another proxy. Starts no program; all its work is in stretches of the budget. */
+  readonly find: (signal: AbortSignal, budget: Budget) => Promise<boolean>
   /** Resolves when nothing is left, or when aborted. */
   readonly remove: (signal: AbortSignal) => Promise<void>
   /** Whether what another proxy left is not needed any more. */
@@ -50,7 +51,7 @@ export class LeftoverRemoval {
     const { find, isSpare, now } = this.#options
     if (!this.#hasBegun || this.#removing !== undefined || now() < this.#nextLookMs) return
     const budget = newAuditBudget()
-    const isFound = await find(signal)
+    const isFound = await find(signal, budget)
     if (isFound && isSpare()) this.#remove()
     this.#count(isFound)
     await share.rest(budget, signal)

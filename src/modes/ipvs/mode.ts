@@ -105,7 +105,7 @@ export class IpvsMode implements Mode {
     })
     this.dataplane.use(configuration.kubeIPVS.virtualAddresses)
     this.#leftovers = new LeftoverRemoval({
-      find: async (signal) => (await loadLeftovers()).isOtherFirewallLeft(this.firewall.name, signal),
+      find: async (signal, budget) => (await loadLeftovers()).isOtherFirewallLeft(this.firewall.name, signal, budget),
       remove: async (signal) => (await loadLeftovers()).removeOtherFirewalls(this.firewall.name, log, now, signal),
       isSpare: () => this.dataplane.isComplete,
       problems: options.problems,

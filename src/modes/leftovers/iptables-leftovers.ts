@@ -9,7 +9,9 @@ import { legacyTables } from '../../node/legacy-tables.ts'
 import { commandsOf } from '../../sync/plan.ts'
 import type { Reconciled } from '../../sync/reconciled.ts'
 import { Reconciler } from '../../sync/reconciler.ts'
+import type { Budget } from '../../values/budget.ts'
 import type { Clock } from '../../values/clock.ts'
+import { newBudget } from '../../values/event-loop.ts'
 import type { Log } from '../../values/log.ts'
 import { retryUntilDone } from '../../values/retry.ts'
 import { FIREWALLS } from '../ipvs/firewalls.ts'
@@ -57,9 +59,9 @@ export async function removeIptablesAfterSwitch(log: Log, now: Clock, signal: Ab
 }
 
 /** Whether there are such rules in nf_tables, or such sets. */
-export async function isIptablesLeft(signal: AbortSignal): Promise<boolean> {
-  const { commands } = await removeChainsOverNetlink(IP_FAMILIES, IPVS_LAYOUT, signal, { dryRun: true })
-  return commands.length > 0 || (await FIREWALLS.iptables()).isLeft(IP_FAMILIES, signal)
+export async function isIptablesLeft(signal: AbortSignal, budget: Budget = newBudget()): Promise<boolean> {
+  const { commands } = await removeChainsOverNetlink(IP_FAMILIES, IPVS_LAYOUT, signal, { dryRun: true, budget })
+  return commands.length > 0 || (await FIREWALLS.iptables()).isLeft(IP_FAMILIES, signal, budget)
 }
 
 /** What was removed, and the tables of iptables-legacy that nothing here can read. */

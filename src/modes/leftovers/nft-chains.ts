@@ -5,12 +5,14 @@
 import { askNetfilter } from '../../../native/open.ts'
 import { type ChainLayout, ownChains } from '../../iptables/layout.ts'
 import type { TableId } from '../../iptables/types.ts'
-import type { NetlinkConnection } from '../../netlink/connection.ts'
+import type { DumpOptions, NetlinkConnection } from '../../netlink/connection.ts'
 import { type ChainRemoval, removeNftChains } from '../../nftables/removal.ts'
 import type { NftRule } from '../../nftables/rule.ts'
 import { listNftChainNames, visitNftRules } from '../../nftables/rules.ts'
 import { NFT_FAMILY } from '../../nftables/types.ts'
+import type { Budget } from '../../values/budget.ts'
 import { asError } from '../../values/errors.ts'
+import { newBudget } from '../../values/event-loop.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import type { RemovalResult } from './nft-leftovers.ts'
 
@@ -28,20 +30,20 @@ export async function removeChainsOverNetlink(
   families: readonly IpFamily[],
   layout: ChainLayout,
   signal: AbortSignal,
-  { dryRun = false }: { readonly dryRun?: boolean } = {},
+  { dryRun = false, budget = newBudget() }: { readonly dryRun?: boolean; readonly budget?: Budget } = {},
 ): Promise<RemovalResult> {
   const nothing: RemovalResult = { commands: [], failures: [] }
   return askNetfilter(nothing, async (netlink) => {
     const commands: string[] = []
     const failures: { command: string; error: Error }[] = []
     for (const family of families) {
-      const names = await listNftChainNames(netlink, family, { signal })
+      const names = await listNftChainNames(netlink, family, { signal, budget })
       const places = layout.tables.map((table): Place => ({ family, table, chains: names.get(table) ?? [] }))
       const there = new Set(places.flatMap(({ chains }) => chains))
       // kubelet may have written the shared ones.
       const keepsShared = layout.sharedUnless.length === 0 || layout.sharedUnless.some((name) => there.has(name))
       for (const place of places) {
-        const removal = await findChains(netlink, place, keepsShared, layout, signal)
+        const removal = await findChains(netlink, place, keepsShared, layout, { signal, budget })
         if (removal === undefined) continue
         const all = commandsOf(removal)
         commands.push(...all)
@@ -72,7 +74,7 @@ async function findChains(
   { family, table, chains }: Place,
   keepsShared: boolean,
   layout: ChainLayout,
-  signal: AbortSignal,
+  options: DumpOptions,
 ): Promise<ChainRemoval | undefined> {
   const ours = new Set(
     ownChains(layout, table, chains).filter((chain) => !(keepsShared && layout.shared.has(`${table} ${chain}`))),
@@ -90,7 +92,7 @@ async function findChains(
     jumps = []
     used = new Set()
   }
-  await visitNftRules(netlink, { family, table }, visit, { signal, onRestart })
+  await visitNftRules(netlink, { family, table }, visit, { ...options, onRestart })
   const kept = used.has(MARKING) ? MARKING : ''
   const emptied = Array.from(ours).filter((chain) => chain !== kept)
   // What is kept or used by others is left for good: it is no reason to look again.

@@ -8,8 +8,10 @@ import { askNetfilter } from '../../../native/open.ts'
 import { flushNftTable } from '../../nftables/removal.ts'
 import { PRIVATE_TABLE } from '../../nftables/types.ts'
 import { deleteNftTable, listNftTables, type NftTable } from '../../nftables/tables.ts'
-import type { NetlinkConnection } from '../../netlink/connection.ts'
+import type { DumpOptions, NetlinkConnection } from '../../netlink/connection.ts'
+import type { Budget } from '../../values/budget.ts'
 import { asError } from '../../values/errors.ts'
+import { newBudget } from '../../values/event-loop.ts'
 import type { Log } from '../../values/log.ts'
 import { retryUntilDone } from '../../values/retry.ts'
 
@@ -17,8 +19,11 @@ import { retryUntilDone } from '../../values/retry.ts'
 const PROXY_TABLE = 'kube-proxy'
 
 /** The tables of our nftables firewall. Starts no program; the kernel may load nf_tables. */
-export async function listPrivateTables(signal: AbortSignal): Promise<readonly NftTable[]> {
-  return askNetfilter([], (netlink) => namedTables(netlink, PRIVATE_TABLE, signal))
+export async function listPrivateTables(
+  signal: AbortSignal,
+  budget: Budget = newBudget(),
+): Promise<readonly NftTable[]> {
+  return askNetfilter([], (netlink) => namedTables(netlink, PRIVATE_TABLE, { signal, budget }))
 }
 
 /**
@@ -53,9 +58,9 @@ const OF_FIREWALL = {
 const PERIOD_MS = 10_000
 
 /** What `removeNftLeftovers` would delete. Rejects when the kernel refuses to list tables. */
-export async function findNftLeftovers(signal: AbortSignal): Promise<RemovalResult> {
+export async function findNftLeftovers(signal: AbortSignal, budget: Budget = newBudget()): Promise<RemovalResult> {
   return askNetfilter(NOTHING, async (netlink) => ({
-    commands: (await namedTables(netlink, PROXY_TABLE, signal)).map(deletionOf),
+    commands: (await namedTables(netlink, PROXY_TABLE, { signal, budget })).map(deletionOf),
     failures: [],
   }))
 }
@@ -68,7 +73,7 @@ export async function removeNftLeftovers(signal: AbortSignal, name = PROXY_TABLE
   return askNetfilter(NOTHING, async (netlink) => {
     const commands: string[] = []
     const failures: { command: string; error: Error }[] = []
-    for (const table of await namedTables(netlink, name, signal)) {
+    for (const table of await namedTables(netlink, name, { signal })) {
       const command = deletionOf(table)
       commands.push(command)
       try {
@@ -113,9 +118,9 @@ async function removeTables(name: string, texts: typeof OF_PROXY, log: Log, sign
 async function namedTables(
   netlink: NetlinkConnection,
   name: string,
-  signal: AbortSignal,
+  options: DumpOptions,
 ): Promise<readonly NftTable[]> {
-  return (await listNftTables(netlink, { signal })).filter((table) => table.name === name)
+  return (await listNftTables(netlink, options)).filter((table) => table.name === name)
 }
 
 /** The command that deletes a table, as an operator would type it. */

@@ -2,6 +2,7 @@
  * What another proxy left beside the running firewall of ipvs mode: the tables of kube-proxy's
  * nftables mode, and the firewall that does not run, also where kube-proxy wrote it.
  */
+import type { Budget } from '../../values/budget.ts'
 import type { Clock } from '../../values/clock.ts'
 import type { Log } from '../../values/log.ts'
 import type { FirewallName } from '../chosen-firewall.ts'
@@ -22,7 +23,11 @@ export async function removeOtherFirewalls(
 }
 
 /** Whether there is any of it. Starts no program, so rules of iptables-legacy are noticed only with their ipsets. */
-export async function isOtherFirewallLeft(running: FirewallName, signal: AbortSignal): Promise<boolean> {
-  if ((await findNftLeftovers(signal)).commands.length > 0) return true
-  return running === 'iptables' ? (await listPrivateTables(signal)).length > 0 : isIptablesLeft(signal)
+export async function isOtherFirewallLeft(
+  running: FirewallName,
+  signal: AbortSignal,
+  budget: Budget,
+): Promise<boolean> {
+  if ((await findNftLeftovers(signal, budget)).commands.length > 0) return true
+  return running === 'iptables' ? (await listPrivateTables(signal, budget)).length > 0 : isIptablesLeft(signal, budget)
 }

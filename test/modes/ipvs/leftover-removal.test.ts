@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { LeftoverRemoval } from '../../../src/modes/ipvs/leftover-removal.ts'
 import { AuditShare } from '../../../src/sync/audit.ts'
+import type { Budget } from '../../../src/values/budget.ts'
 import type { Problem } from '../../../src/values/errors.ts'
 import { someTurns } from '../../support/memory-world.ts'
 
@@ -16,12 +17,14 @@ class World {
   finds = 0
   removals = 0
   problems: readonly Problem[] = []
+  work: (budget: Budget) => Promise<void> = async () => undefined
   remove = async (): Promise<void> => {
     this.isThere = false
   }
   readonly removal = new LeftoverRemoval({
-    find: async () => {
+    find: async (_, budget) => {
       this.finds++
+      await this.work(budget)
       return this.isThere
     },
     remove: async () => {
@@ -80,6 +83,34 @@ test('while another proxy keeps writing, looks become rarer, and a problem says 
   assert.deepEqual(world.problems, [])
   await world.removal.close()
 })
+
+test('a look rests in proportion to all of its work', async () => {
+  const world = new World()
+  const rests: number[] = []
+  const sleep = async (ms: number): Promise<void> => void rests.push(ms)
+  const small = new AuditShare({ share: 0.001, now: () => world.nowMs, sleep })
+  world.removal.begin()
+  await someTurns(3)
+  world.nowMs += 600_000
+  world.work = async (budget) => {
+    for (let stretch = 0; stretch < 20; stretch++) await stretchOf(budget)
+  }
+  await world.removal.look(small, signal)
+  // 40 ms, of which 20 may run ahead of the share.
+  assert.equal(rests.length, 1)
+  assert.ok(Math.abs((rests[0] ?? 0) - 20_000) < 5_000, `${rests[0]} ms`)
+  await world.removal.close()
+})
+
+/** One whole stretch of processor time. */
+async function stretchOf(budget: Budget): Promise<void> {
+  const used = process.threadCpuUsage()
+  for (let doneMs = 0; doneMs < budget.stretchMs; ) {
+    const { user, system } = process.threadCpuUsage(used)
+    doneMs = (user + system) / 1000
+  }
+  await budget.turn()
+}
 
 test('a removal that does not end is not made twice, and ends with the mode', async () => {
   const world = new World()

@@ -9,7 +9,9 @@ import { isModuleThere } from '../../../node/host.ts'
 import { type FrontendKey, parseFrontendKey } from '../../../service/frontends.ts'
 import { type Reconciled, reconciled } from '../../../sync/reconciled.ts'
 import { TableSync } from '../../../sync/table-sync.ts'
+import type { Budget } from '../../../values/budget.ts'
 import { CodedError } from '../../../values/errors.ts'
+import { newBudget } from '../../../values/event-loop.ts'
 import type { IpFamily, Protocol } from '../../../values/protocol.ts'
 import type { FirewallRemains } from '../firewall.ts'
 import { openIpset } from '../../open-ipset.ts'
@@ -70,11 +72,16 @@ export async function openSetRemains(
 }
 
 /** Loads no module. */
-export async function hasSets(families: readonly IpFamily[], signal: AbortSignal): Promise<boolean> {
+export async function hasSets(
+  families: readonly IpFamily[],
+  signal: AbortSignal,
+  budget: Budget = newBudget(),
+): Promise<boolean> {
   if (!isModuleThere('ip_set')) return false
   const ipset = await openIpset(signal)
   try {
-    return (await new SetTable(ipset, families).list('all', signal)).size > 0
+    const sets = new SetTable(ipset, families)
+    return (await ipset.listSets({ signal, budget })).some(({ name }) => sets.isOurs(name))
   } finally {
     ipset.close()
   }
