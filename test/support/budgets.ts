@@ -22,3 +22,15 @@ export function allOf<Result>(work: Work<Result>): Result {
     if (step.done === true) return step.value
   }
 }
+
+/** So many whole stretches of processor time. */
+export async function stretchesOf(budget: Budget, count: number): Promise<void> {
+  for (let stretch = 0; stretch < count; stretch++) {
+    const used = process.threadCpuUsage()
+    for (let doneMs = 0; doneMs < budget.stretchMs; ) {
+      const { user, system } = process.threadCpuUsage(used)
+      doneMs = (user + system) / 1000
+    }
+    await budget.turn()
+  }
+}

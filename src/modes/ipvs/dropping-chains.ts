@@ -8,6 +8,7 @@ import { chainsThatAcceptAnswers, type TableName } from '../../nftables/accepted
 import { PRIVATE_TABLE } from '../../nftables/types.ts'
 import type { ProblemLog } from '../../serve/problem-log.ts'
 import type { AuditShare } from '../../sync/audit.ts'
+import type { Budget } from '../../values/budget.ts'
 import type { Problem } from '../../values/errors.ts'
 import { newAuditBudget, newBudget } from '../../values/event-loop.ts'
 import type { Log } from '../../values/log.ts'
@@ -29,11 +30,13 @@ const OF_PROXIES: ReadonlySet<string> = new Set([PRIVATE_TABLE, 'kube-proxy'])
  * Without those of the hook forward that accept answers by the state of their connection. Rules of a
  * proxy do not count: they are removed once the nftables firewall serves. None where the kernel has
  * no nf_tables. Starts no program, so chains of iptables-legacy are not seen.
- * @param share that of all audits, where this is one: a table may have very many rules
+ * @param budget a table may have very many rules
  */
-export async function droppingChains(signal: AbortSignal, share?: AuditShare): Promise<readonly DroppingChain[]> {
+export async function droppingChains(
+  signal: AbortSignal,
+  budget: Budget = newBudget(),
+): Promise<readonly DroppingChain[]> {
   return askNetfilter([], async (netlink) => {
-    const budget = share === undefined ? newBudget() : newAuditBudget()
     const chains = await listNftBaseChains(netlink, { signal, budget })
     const dropping = droppingAmong(chains)
     const accepting = new Set<string>()
@@ -44,7 +47,6 @@ export async function droppingChains(signal: AbortSignal, share?: AuditShare): P
       const isLeftOut = (chain: string): boolean => isOfProxy(first, chain)
       for (const chain of await chainsThatAcceptAnswers(netlink, first, bases, { isLeftOut, signal, budget }))
         accepting.add(`${table} ${chain}`)
-      await share?.rest(budget, signal)
     }
     return dropping.filter(({ hook, table, chain }) => hook === 'input' || !accepting.has(`${table} ${chain}`))
   })
@@ -91,7 +93,10 @@ export interface DroppingReport {
   readonly problems: Pick<ProblemLog, 'report'>
   readonly log: Log
   readonly signal: AbortSignal
+  /** That of all audits, where this is one. */
   readonly share?: AuditShare
+  /** A test replaces it. */
+  readonly dropping?: typeof droppingChains
 }
 
 /** Chains at the hook input that were logged. */
@@ -103,11 +108,12 @@ export type LoggedChains = Set<string>
  * and they do the same to the firewall of iptables. Rejects only when aborted.
  */
 export async function reportDropping(
-  { problems, log, signal, share }: DroppingReport,
+  { problems, log, signal, share, dropping: find = droppingChains }: DroppingReport,
   logged: LoggedChains,
 ): Promise<void> {
+  const budget = newAuditBudget()
   try {
-    const dropping = await droppingChains(signal, share)
+    const dropping = await find(signal, budget)
     const ofAnswers = dropping.filter(({ hook }) => hook === 'forward')
     problems.report('firewall', 'policies', droppingProblems(ofAnswers))
     for (const one of dropping) {
@@ -123,6 +129,7 @@ export async function reportDropping(
     signal.throwIfAborted()
     log.warn('Cannot ask the kernel for chains of other firewalls', { error })
   }
+  await share?.rest(budget, signal)
 }
 
 /** One problem for all of them; none where there are none. */

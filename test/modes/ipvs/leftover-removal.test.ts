@@ -5,6 +5,7 @@ import { LeftoverRemoval } from '../../../src/modes/ipvs/leftover-removal.ts'
 import { AuditShare } from '../../../src/sync/audit.ts'
 import type { Budget } from '../../../src/values/budget.ts'
 import type { Problem } from '../../../src/values/errors.ts'
+import { stretchesOf } from '../../support/budgets.ts'
 import { someTurns } from '../../support/memory-world.ts'
 
 const signal = new AbortController().signal
@@ -92,25 +93,13 @@ test('a look rests in proportion to all of its work', async () => {
   world.removal.begin()
   await someTurns(3)
   world.nowMs += 600_000
-  world.work = async (budget) => {
-    for (let stretch = 0; stretch < 20; stretch++) await stretchOf(budget)
-  }
+  world.work = (budget) => stretchesOf(budget, 20)
   await world.removal.look(small, signal)
   // 40 ms, of which 20 may run ahead of the share.
   assert.equal(rests.length, 1)
   assert.ok(Math.abs((rests[0] ?? 0) - 20_000) < 5_000, `${rests[0]} ms`)
   await world.removal.close()
 })
-
-/** One whole stretch of processor time. */
-async function stretchOf(budget: Budget): Promise<void> {
-  const used = process.threadCpuUsage()
-  for (let doneMs = 0; doneMs < budget.stretchMs; ) {
-    const { user, system } = process.threadCpuUsage(used)
-    doneMs = (user + system) / 1000
-  }
-  await budget.turn()
-}
 
 test('a removal that does not end is not made twice, and ends with the mode', async () => {
   const world = new World()
