@@ -3,7 +3,19 @@
  * the line of the wrong field, which only the parsed tree of the document has.
  * @impure
  */
-import { Composer, type Document, isScalar, LineCounter, Parser, visit } from 'yaml'
+import {
+  Alias,
+  Composer,
+  type Document,
+  isCollection,
+  isScalar,
+  LineCounter,
+  Parser,
+  type Scalar,
+  visit,
+  type YAMLMap,
+  type YAMLSeq,
+} from 'yaml'
 import type { ObjectChange, ObjectKind } from '../../service/objects.ts'
 import { newBudget } from '../../values/event-loop.ts'
 import type { Problem } from '../../values/errors.ts'
@@ -190,27 +202,29 @@ export async function parseManifestFile(
   return { objects: [...objects.values()], problems, unread }
 }
 
-/** Each alias is looked for among all aliases and anchors of its document. */
-const MAX_ALIASES = 1000
-
 interface Mistake {
   readonly what: string
   readonly offset: number
 }
 
-/** A key that its map has already, or an alias too many. */
+type Anchored = Scalar | YAMLMap | YAMLSeq
+
+/** A key that its map has already. Also leads each alias to its anchor. */
 function mistakeIn(document: Document): Mistake | undefined {
   let found: Mistake | undefined
-  let aliases = 0
+  /** The last node with each anchor. */
+  const anchors = new Map<string, Anchored>()
+  const note = (node: Anchored): void => {
+    if (node.anchor !== undefined) anchors.set(node.anchor, node)
+  }
   visit(document, {
-    Alias: (_, { range }) => {
-      if (++aliases <= MAX_ALIASES) return undefined
-      found = { what: `more than ${MAX_ALIASES} aliases`, offset: range?.[0] ?? 0 }
-      return visit.BREAK
-    },
-    Map: (_, { items }) => {
+    Scalar: (_, scalar) => note(scalar),
+    Seq: (_, list) => note(list),
+    Alias: (_, alias) => lead(alias, anchors.get(alias.source)),
+    Map: (_, map) => {
+      note(map)
       const seen = new Set<unknown>()
-      for (const { key } of items) {
+      for (const { key } of map.items) {
         if (!isScalar(key)) continue
         if (seen.has(key.value)) {
           found = { what: 'Map keys must be unique', offset: key.range?.[0] ?? 0 }
@@ -222,6 +236,22 @@ function mistakeIn(document: Document): Mistake | undefined {
     },
   })
   return found
+}
+
+/**
+ * The package looks for the anchor of an alias among all anchors and aliases of the document, and
+ * counts the values of an anchor again for each alias where it finds none: time with the square of
+ * their number. Its limit of aliases of one anchor stays.
+ */
+function lead(alias: Alias, anchor: Anchored | undefined): void {
+  alias.resolve = (document, context) => {
+    if (context === undefined || anchor === undefined) return anchor
+    context.aliasResolveCache = [anchor]
+    Alias.prototype.resolve.call(alias, document, context)
+    const data = context.anchors.get(anchor)
+    if (data?.aliasCount === 0 && isCollection(anchor) && anchor.items.length > 0) data.aliasCount = 1
+    return anchor
+  }
 }
 
 function messageOf(reason: unknown): string {
