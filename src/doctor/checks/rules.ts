@@ -104,6 +104,18 @@ function closedChains(one: RulesFact): readonly Finding[] {
   return one.builtIn.flatMap((chain): readonly Finding[] => {
     if (chain.policy !== 'DROP') return []
     const what = `The policy of ${chain.chain} is DROP in ${programOf(one)}, where the proxy has no rules.`
+    if (chain.chain === 'INPUT' && chain.rules.some(mayAcceptServices))
+      return [
+        {
+          severity: 'note',
+          what: `${what} Rules there accept addresses or ranges of ports, and doctor does not judge which.`,
+          effect: 'Packets to cluster IPs, load balancers and node ports that none of these rules accepts are dropped.',
+          remedy: [
+            `${programOf(one)} -S INPUT`,
+            '# it should accept the addresses of Services, and the node ports (30000-32767)',
+          ],
+        },
+      ]
     if (chain.chain === 'INPUT')
       return [
         {
@@ -126,6 +138,11 @@ function closedChains(one: RulesFact): readonly Finding[] {
       },
     ]
   })
+}
+
+/** Whether the rule accepts packets to an address or to a range of ports. */
+function mayAcceptServices(rule: string): boolean {
+  return targetOf(rule) === 'ACCEPT' && /(?:^| )(?<!! )(?:-d |--dports? \S*\d:\d)/.test(rule)
 }
 
 function unreadTable(family: RulesFact['family']): Finding {

@@ -58,6 +58,21 @@ export const RULES_ROWS: readonly Row[] = [
   ],
   [
     'legacy-policies',
+    legacy(
+      'INPUT',
+      'DROP',
+      '-d 10.96.0.0/12 -j ACCEPT',
+      '-p tcp -m tcp --dport 30000:32767 -j ACCEPT',
+      '-p udp -m udp --dport 30000:32767 -j ACCEPT',
+    ),
+    'note',
+    /^The policy of INPUT is DROP in iptables-legacy[^]*\niptables-legacy -S INPUT\n/,
+  ],
+  ['legacy-policies', legacy('INPUT', 'DROP', '-p tcp -m multiport --dports 22,30000:32767 -j ACCEPT'), 'note'],
+  ['legacy-policies', legacy('INPUT', 'DROP', '! -d 10.96.0.0/12 -j ACCEPT'), 'warning'],
+  ['legacy-policies', legacy('INPUT', 'DROP', '-d 10.96.0.0/12 -j DROP'), 'warning'],
+  [
+    'legacy-policies',
     legacy('FORWARD', 'DROP'),
     'warning',
     /^The policy of FORWARD is DROP in iptables-legacy, where[^]*\niptables-legacy -A FORWARD -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT$/,
