@@ -59,7 +59,7 @@ export async function readForeignRules(
       try {
         const all = await allRulesOf(iptables, family, signal)
         modes.push(...modesIn({ ...NO_VIRTUAL_IPS, saved: { [family]: all.tables } }))
-        rules.push(summarizeRules(all.tables, choice.mode, family))
+        rules.push(summarizeRules(all.tables, choice.mode, family, CLEANUP_LAYOUT))
         unprinted.push(...all.unprinted.map((table) => `${NFT_FAMILY[family]} ${table}`))
         for (const rule of all.foreign) if (foreign.length < MAX_RULES) foreign.push(await words.factOf(family, rule))
         rivals.push(...rivalsOf(all, family, choice.mode, iptables === chosen))

@@ -2,7 +2,8 @@
  * What doctor keeps of the rules of iptables: names of chains and the rules of built-in filter
  * chains, not those of Services.
  */
-import type { WholeTables } from '../iptables/whole-tables.ts'
+import type { ChainLayout } from '../iptables/layout.ts'
+import type { WholeTable, WholeTables } from '../iptables/whole-tables.ts'
 import type { RulesFact } from './rule-facts.ts'
 
 /** A chain of one Service or endpoint, by its hash. */
@@ -17,19 +18,19 @@ const MAX_NAME_LENGTH = 60
 
 type BuiltIn = RulesFact['builtIn'][number]
 
+/** @param proxies the chains of proxies of Kubernetes */
 export function summarizeRules(
   tables: WholeTables,
   backEnd: RulesFact['backEnd'],
   family: RulesFact['family'],
+  proxies: Pick<ChainLayout, 'owns'>,
 ): RulesFact {
   const kubeChains: string[] = []
   const others = new Set<string>()
   const builtIn: BuiltIn[] = []
   let serviceChains = 0
-  let acceptsAnswers = false
   for (const [table, chains] of tables)
     for (const [chain, { policy = '-', rules }] of chains) {
-      acceptsAnswers ||= table === 'filter' && chain !== 'INPUT' && chain !== 'OUTPUT' && rules.some(acceptsByState)
       if (SERVICE_CHAIN.test(chain)) serviceChains++
       else if (chain.startsWith('KUBE-') && !chain.startsWith('KUBE-ROUTER') && !chain.startsWith('KUBE-NWPLCY')) {
         if (kubeChains.length < MAX_KUBE_CHAINS) kubeChains.push(`${table} ${chain}`.slice(0, MAX_NAME_LENGTH))
@@ -38,8 +39,22 @@ export function summarizeRules(
         builtIn.push({ chain, policy: policy.slice(0, 20), rules: kept })
       } else if (table === 'filter' && others.size < MAX_OTHER_CHAINS) others.add(prefixOf(chain))
     }
+  const acceptsAnswers = acceptsForwardedAnswers(tables.get('filter') ?? new Map(), proxies)
   return { backEnd, family, kubeChains, serviceChains, otherChains: [...others], builtIn, acceptsAnswers }
 }
+
+/** Whether a rule that forwarded packets may reach does. Rules of proxies do not count: the daemon removes them. */
+function acceptsForwardedAnswers(filter: WholeTable, proxies: Pick<ChainLayout, 'owns'>): boolean {
+  const reached = new Set(['FORWARD'])
+  for (const name of reached) {
+    const rules = proxies.owns('filter', name) ? [] : (filter.get(name)?.rules ?? [])
+    if (rules.some(acceptsByState)) return true
+    for (const rule of rules) reached.add(TARGET.exec(rule.replace(COMMENT, ''))?.[1] ?? '')
+  }
+  return false
+}
+
+const TARGET = /(?:^| )-[jg] (\S+)/
 
 const COMMENT = / ?-m comment --comment (?:"(?:[^"\\]|\\.)*"|\S+)/
 const BY_STATE = /^-m (?:conntrack --ctstate|state --state) (?:[A-Z]+,)*ESTABLISHED(?:,[A-Z]+)* -j ACCEPT$/

@@ -17,6 +17,7 @@ import { diagnose } from '../../src/doctor/diagnose.ts'
 import { FACTS, type NodeFacts } from '../../src/doctor/facts.ts'
 import { wholeTables } from '../../src/iptables/whole-tables.ts'
 import { summarizeRules } from '../../src/doctor/rules-summary.ts'
+import { CLEANUP_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import { defaultConfiguration } from '../../src/config/load.ts'
 import { CodedError } from '../../src/values/errors.ts'
 import { ShapeError } from '../../src/values/shape.ts'
@@ -266,7 +267,7 @@ COMMIT
 -A FORWARD -m comment --comment "${'x'.repeat(500)}" -j DROP
 -A KUBE-FORWARD -j ACCEPT
 ${'-A INPUT -j ACCEPT\n'.repeat(500)}COMMIT`
-  const facts = summarizeRules(wholeTables(saved), 'nft', 'IPv4')
+  const facts = summarizeRules(wholeTables(saved), 'nft', 'IPv4', CLEANUP_LAYOUT)
   assert.deepEqual(facts.kubeChains, ['nat KUBE-SERVICES', 'filter KUBE-FORWARD'])
   assert.equal(facts.serviceChains, 2)
   assert.deepEqual(facts.otherChains, ['cali', 'KUBE-ROUTER'])

@@ -5,6 +5,7 @@ import { defaultConfiguration } from '../../src/config/load.ts'
 import { readRules } from '../../src/doctor/read-kernel.ts'
 import { checkNode } from '../../src/modes/ipvs/node-preparation.ts'
 import { summarizeRules } from '../../src/doctor/rules-summary.ts'
+import { CLEANUP_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import type { VirtualIpsSeen } from '../../src/modes/look/look.ts'
 import type { IptablesChoice } from '../../src/node/iptables-choice.ts'
 import { HostIptables } from '../../src/node/iptables-programs.ts'
@@ -74,12 +75,21 @@ test('readRules asks the kernel for what the firewall of the daemon that runs ne
 })
 
 test('summarizeRules says whether forwarded packets are accepted by the state of their connection alone', () => {
-  const summary = (chain: string, rule: string): boolean =>
-    summarizeRules(
-      new Map([['filter', new Map([[chain, { name: chain, policy: undefined, rules: [rule] }]])]]),
-      'legacy',
-      'IPv4',
-    ).acceptsAnswers
+  const JUMP = '-m comment --comment "a -j b" -j '
+  const summary = (chain: string, rule: string): boolean => {
+    const jumps: readonly [from: string, to: string][] = [
+      ['FORWARD', 'ufw-before-forward'],
+      ['FORWARD', 'KUBE-FORWARD'],
+      ['INPUT', 'ufw-before-input'],
+    ]
+    const chains = new Set([chain, ...jumps.map(([from]) => from)])
+    const rulesOf = (name: string): string[] => [
+      ...jumps.filter(([from]) => from === name).map(([, to]) => `${JUMP}${to}`),
+      ...(name === chain ? [rule] : []),
+    ]
+    const filter = new Map(Array.from(chains, (name) => [name, { name, policy: undefined, rules: rulesOf(name) }]))
+    return summarizeRules(new Map([['filter', filter]]), 'legacy', 'IPv4', CLEANUP_LAYOUT).acceptsAnswers
+  }
   const accepts = '-m conntrack --ctstate RELATED,ESTABLISHED -j ACCEPT'
   const rows: readonly (readonly [chain: string, rule: string, expected: boolean])[] = [
     ['FORWARD', accepts, true],
@@ -87,6 +97,10 @@ test('summarizeRules says whether forwarded packets are accepted by the state of
     ['FORWARD', '-m comment --comment answers -m state --state ESTABLISHED,RELATED -j ACCEPT', true],
     ['INPUT', accepts, false],
     ['OUTPUT', accepts, false],
+    ['ufw-before-input', accepts, false],
+    ['unused', accepts, false],
+    // Of a proxy: the daemon removes it.
+    ['KUBE-FORWARD', accepts, false],
     ['FORWARD', `-o docker0 ${accepts}`, false],
     ['FORWARD', '-m conntrack --ctstate NEW -j ACCEPT', false],
     ['FORWARD', '-m conntrack --ctstate ESTABLISHED -j DROP', false],

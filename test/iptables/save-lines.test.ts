@@ -6,6 +6,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import { summarizeRules } from '../../src/doctor/rules-summary.ts'
+import { CLEANUP_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
 import { saveLines } from '../../src/iptables/save-lines.ts'
 import { foreignReferences, itemsOf, parsePolicies, parseSave, parseShown } from '../../src/iptables/save-text.ts'
 import { wholeTables } from '../../src/iptables/whole-tables.ts'
@@ -100,7 +101,7 @@ test('no reader takes the lines of a comment for chains, rules, tables, policies
     ['X', [`${HOSTILE} -j Y`]],
   ])
   assert.deepEqual(endpointCounters(TEXT), [])
-  const summary = summarizeRules(wholeTables(TEXT), 'nft', 'IPv4')
+  const summary = summarizeRules(wholeTables(TEXT), 'nft', 'IPv4', CLEANUP_LAYOUT)
   assert.deepEqual(
     [summary.kubeChains, summary.serviceChains, summary.builtIn.map(({ chain, policy }) => `${chain} ${policy}`)],
     [['nat KUBE-SERVICES'], 0, ['FORWARD DROP']],

@@ -50,13 +50,14 @@ function dropsBefore({ rules }: NodeFacts): CheckResult {
 /** Programs that accept the traffic of pods in FORWARD by chains or rules of their own. */
 const ACCEPTS_PODS = /^(cali|FLANNEL|KUBE-ROUTER|CILIUM|ANTREA|WEAVE|OVN)/
 
-function forwardPolicy({ rules }: NodeFacts): CheckResult {
-  return when(rules, (all) =>
+function forwardPolicy(facts: NodeFacts): CheckResult {
+  return when(facts.rules, (all) =>
     found(
       ...all.flatMap((one): Finding[] => {
         const forward = one.builtIn.find(({ chain }) => chain === 'FORWARD')
-        if (forward === undefined || forward.policy !== 'DROP') return []
-        if (acceptsPods(one, forward)) return []
+        // legacy-policies judges those beside the rules of the proxy.
+        if (one.backEnd === 'legacy' && !writesLegacy(facts)) return []
+        if (forward?.policy !== 'DROP' || acceptsPods(one, forward)) return []
         return [
           {
             severity: 'warning',
@@ -81,19 +82,21 @@ function acceptsPods({ otherChains }: RulesFact, { rules }: RulesFact['builtIn']
   )
 }
 
+function writesLegacy(facts: NodeFacts): boolean {
+  return firewallOf(facts) === 'iptables' && valueOr(facts.iptables, undefined)?.backEnd === 'legacy'
+}
+
 /**
  * Policies of iptables-legacy where the rules of the proxy are elsewhere: packets pass both, and what
  * the proxy accepts does not count there. The daemon starts no program to read them.
  */
 function legacyPolicies(facts: NodeFacts): CheckResult {
-  const { iptables, legacyTables } = facts
-  const backEnd = valueOr(iptables, undefined)?.backEnd
-  if (firewallOf(facts) === 'iptables' && backEnd === 'legacy') return FINE
+  if (writesLegacy(facts)) return FINE
   return when(facts.rules, (all) => {
     const legacy = all.filter((one) => one.backEnd === 'legacy')
     const unread = (['IPv4', 'IPv6'] as const).filter(
       (family) =>
-        legacyTables.includes(family === 'IPv4' ? 'ip filter' : 'ip6 filter') &&
+        facts.legacyTables.includes(family === 'IPv4' ? 'ip filter' : 'ip6 filter') &&
         !legacy.some((one) => one.family === family),
     )
     return found(...legacy.flatMap(closedChains), ...unread.map(unreadTable))
@@ -110,10 +113,7 @@ function closedChains(one: RulesFact): readonly Finding[] {
           severity: 'note',
           what: `${what} Rules there accept addresses or ranges of ports, and doctor does not judge which.`,
           effect: 'Packets to cluster IPs, load balancers and node ports that none of these rules accepts are dropped.',
-          remedy: [
-            `${programOf(one)} -S INPUT`,
-            '# it should accept the addresses of Services, and the node ports (30000-32767)',
-          ],
+          remedy: [`${programOf(one)} -S INPUT`, '# the addresses of Services, and node ports (30000-32767)'],
         },
       ]
     if (chain.chain === 'INPUT')

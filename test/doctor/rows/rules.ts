@@ -50,6 +50,9 @@ export const RULES_ROWS: readonly Row[] = [
   ],
   ['forward-policy', { rules: { value: [filter('FORWARD', 'DROP', '-s 10.244.0.0/16 -j ACCEPT')] } }, 'ok'],
   ['forward-policy', { rules: { value: [{ ...filter('FORWARD', 'DROP'), otherChains: ['cali'] }] } }, 'ok'],
+  // It is for legacy-policies where the proxy writes elsewhere.
+  ['forward-policy', legacy('FORWARD', 'DROP'), 'ok'],
+  ['forward-policy', { ...legacy('FORWARD', 'DROP'), ...BACK_END_LEGACY }, 'warning', /iptables-legacy -P FORWARD/],
   [
     'legacy-policies',
     legacy('INPUT', 'DROP', '-p tcp -m tcp --dport 22 -j ACCEPT'),
