@@ -138,7 +138,7 @@ export class RestoreRun {
             'iptables-locked',
             `the lock or another resource of iptables is not available: ${failure.reason}`,
           )
-        : restoreFailed('', failure.reason)
+        : iptablesError('iptables-unnamed-failure', failure.reason)
     if (exitCode === RESOURCE_PROBLEM) this.#unable = error
     const tables = new Set(tasks.map(({ op }) => op.table))
     if (exitCode === RESOURCE_PROBLEM || tables.size < 2) return this.#settle(tasks, error)

@@ -130,6 +130,8 @@ export interface NftAccess {
 export type IptablesErrorCode =
   /** iptables-restore refused something; the message has the rule and the reason. */
   | 'iptables-restore-failed'
+  /** It failed and named no line, so that this may be the fault of other rules in the table. */
+  | 'iptables-unnamed-failure'
   /** The operation was not tried, because too many others had failed before. */
   | 'iptables-not-tried'
   /** Another program held /run/xtables.lock for too long. */

@@ -11,10 +11,11 @@ import { reconciled } from '../sync/reconciled.ts'
 import { Reconciler } from '../sync/reconciler.ts'
 import type { TableIo } from '../sync/table.ts'
 import { TableSync } from '../sync/table-sync.ts'
-import { MissingFeature } from '../values/errors.ts'
+import { CodedError, MissingFeature } from '../values/errors.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { type Clock, earliest } from '../values/clock.ts'
 import type { PendingPart } from './mode.ts'
+import { isTableFaulty } from './table-health.ts'
 
 /** The rules of one family. */
 export interface RuleTable<Item, Op> extends TableIo<Item, Op> {
@@ -41,6 +42,8 @@ export interface RuleLoopOptions<Item, Op> {
 
 /** The wait after such a failure. */
 const UNEXPECTED_RETRY_MS = 1000
+/** An item that was refused so many times in a row is not waited for; that takes about eight seconds. */
+const REFUSALS = 5
 
 export class RuleLoop<Item, Op> implements PendingPart {
   readonly name: string
@@ -108,9 +111,8 @@ export class RuleLoop<Item, Op> implements PendingPart {
   }
 
   /**
-   * Whether the last pass was allowed to remove, and everything that is wanted is in the kernel.
-   * What could not be removed is retried and does not count: a foreign rule may jump to it for
-   * months.
+   * Whether the last pass was allowed to remove, and `isWritten`. What could not be removed is
+   * retried and does not count: a foreign rule may jump to it for months.
    */
   get isClean(): boolean {
     return this.#clean
@@ -125,14 +127,25 @@ export class RuleLoop<Item, Op> implements PendingPart {
     return this.#reconciler.nextDueMs() === undefined
   }
 
-  /** Whether everything that is wanted is in the kernel, whatever else is there. */
+  /**
+   * Whether everything that is wanted is in the kernel, whatever else is there. Single items that
+   * are refused again and again do not count: the kernel may lack what they need for ever.
+   */
   get isWritten(): boolean {
-    return !this.isPending && (this.#isIdle() || this.#hasAllWanted())
+    return !this.isPending && (this.#isIdle() || this.#hasAllPossible())
   }
 
-  #hasAllWanted(): boolean {
-    for (const key of this.sync.desiredKeys()) if (this.sync.desired(key) !== this.sync.live(key)) return false
-    return true
+  #hasAllPossible(): boolean {
+    const { sync } = this
+    for (const key of sync.desiredKeys())
+      if (sync.desired(key) !== sync.live(key) && !this.#isRefused(key)) return false
+    return !isTableFaulty(sync)
+  }
+
+  /** A lock, a program that does not run, and a failure of a whole table say nothing about the item. */
+  #isRefused(key: string): boolean {
+    const { attempts = 0, error } = this.sync.failures.get(key) ?? {}
+    return attempts >= REFUSALS && error instanceof CodedError && error.code === 'iptables-restore-failed'
   }
 
   async #run(signal: AbortSignal): Promise<number | undefined> {
@@ -151,7 +164,7 @@ export class RuleLoop<Item, Op> implements PendingPart {
         return !(error instanceof MissingFeature)
       })
       if (failures.length > 0) this.sync.forget()
-      this.#clean = mayRemove && report.unreadable.length === 0 && (this.#isIdle() || this.#hasAllWanted())
+      this.#clean = mayRemove && report.unreadable.length === 0 && (this.#isIdle() || this.#hasAllPossible())
       this.#done = requested
       const { applied, repairs, unreadable } = report
       if (applied > 0) this.#hasWritten = true
@@ -207,12 +220,12 @@ export class RuleLoops<Item, Op> {
     for (const loop of this.all) loop.replaceOthers()
   }
 
-  /** Whether everything that is wanted is in the kernel, and everything else was removed. */
+  /** See `RuleLoop`. */
   get isClean(): boolean {
     return this.all.every((loop) => !loop.isPending && loop.isClean)
   }
 
-  /** Whether everything that is wanted is in the kernel, whatever else is there. */
+  /** See `RuleLoop`. */
   get isWritten(): boolean {
     return this.all.every((loop) => loop.isWritten)
   }

@@ -279,7 +279,7 @@ export class TableSync<Item, Op> {
   }
 
   /** The keys whose last operations failed, with counts and codes. */
-  get failures(): Pick<FailedKeys, 'has' | 'wantedCount' | 'codes'> {
+  get failures(): Pick<FailedKeys, 'get' | 'has' | 'wantedCount' | 'codes'> {
     return this.#failed
   }
 

@@ -39,6 +39,27 @@ it('RuleLoop is clean when only a chain cannot be deleted, and not while a wante
   assert.match(memory.text(), /-A INPUT -s 192\.0\.2\.1\/32 -j KUBE-NODEPORTS/)
 })
 
+it('RuleLoop is clean although a chain is refused for ever, and not before it was refused five times', async (context) => {
+  const memory = new MemoryIptables()
+  memory.refuse = (line) => (line.startsWith('-A KUBE-FORWARD') ? 'refused' : undefined)
+  const [clean, clock] = [new Array<boolean>(), { nowMs: 0 }]
+  const loop = new RuleLoop(new IptablesTable('IPv4', memory, IPVS_LAYOUT), {
+    now: () => clock.nowMs,
+    onPass: (_, __, { isClean }) => void clean.push(isClean),
+    onMissing: (error) => assert.fail(error),
+    onError: (error) => assert.fail(String(error)),
+  })
+  context.after(() => loop.close())
+  for (const [key, item] of renderIpvsRules(everything('IPv4')).items) loop.sync.want(key, item)
+  loop.allowRemovals()
+  for (let tries = 1; tries <= 6; tries++) {
+    await until('a pass', () => clean.length >= tries)
+    clock.nowMs += 60_000
+    loop.request()
+  }
+  assert.deepEqual(clean.slice(0, 6), [false, false, false, false, true, true])
+})
+
 it('RuleLoop calls the first pass that writes full, also after one that only read', async (context) => {
   const passes: (readonly [applied: number, isFull: boolean])[] = []
   const loop = new RuleLoop(new IptablesTable('IPv4', new MemoryIptables(), IPVS_LAYOUT), {

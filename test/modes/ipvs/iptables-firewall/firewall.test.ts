@@ -335,6 +335,48 @@ describe('what another proxy left, and the iptables firewall', () => {
     assert.equal(node.dataplane.isComplete, true)
   })
 
+  for (const { title, break: breakRules, complete } of [
+    {
+      title: 'is not needed for a rule of one family that the kernel refuses for ever',
+      break: ({ IPv6 }: MemoryWorld['iptables']) =>
+        (IPv6.refuse = (line) => (line.includes('-j REJECT') ? 'No chain/target/match by that name' : undefined)),
+      complete: [false, true],
+    },
+    {
+      title: 'is needed while every rule of a family is refused',
+      break: ({ IPv6 }: MemoryWorld['iptables']) => (IPv6.refuse = () => 'refused'),
+      complete: [false, false],
+    },
+    {
+      title: 'is needed while a whole table of a family is refused and iptables names no rule',
+      break: ({ IPv6 }: MemoryWorld['iptables']) => {
+        const refusal = { exitCode: 3, errorText: 'Parsing nftables rule failed' }
+        IPv6.instead = () => (IPv6.inputs.at(-1)?.includes('*nat') ? refusal : undefined)
+      },
+      complete: [false, false],
+    },
+    {
+      title: 'is needed while another program holds the lock of both families',
+      break: ({ IPv4, IPv6 }: MemoryWorld['iptables']) => {
+        for (const one of [IPv4, IPv6]) one.instead = () => ({ exitCode: 4, errorText: 'xtables lock' })
+      },
+      complete: [false, false],
+    },
+  ])
+    it(title, async () => {
+      const node = new Node().want(web, web6)
+      breakRules(node.memory.iptables)
+      node.dataplane.firewall.watch(() => undefined)
+      await node.settle()
+      const found = [node.dataplane.isComplete]
+      for (let tries = 0; tries < 10; tries++) {
+        node.memory.nowMs += 60_000
+        for (const family of ['IPv4', 'IPv6'] as const) node.memory.announceRules(family)
+        await node.settle()
+      }
+      assert.deepEqual([...found, node.dataplane.isComplete], complete)
+    })
+
   it('is needed until the addresses of the node are known', async () => {
     const node = new Node().want(web)
     const pass = () => node.dataplane.pass({ signal, mayRemove: false })
