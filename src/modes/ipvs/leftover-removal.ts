@@ -52,8 +52,10 @@ export class LeftoverRemoval {
     if (!this.#hasBegun || this.#removing !== undefined || now() < this.#nextLookMs) return
     const budget = newAuditBudget()
     const isFound = await find(signal, budget)
-    if (isFound && isSpare()) this.#remove()
-    this.#count(isFound)
+    const mayRemove = isSpare()
+    if (isFound && mayRemove) this.#remove()
+    // Nothing was removed, so nothing has come back.
+    if (!isFound || mayRemove) this.#count(isFound)
     await share.rest(budget, signal)
   }
 
