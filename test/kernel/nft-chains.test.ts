@@ -15,7 +15,7 @@ import {
   removePrivateTables,
   withdrawPrivateTables,
 } from '../../src/modes/leftovers/nft-leftovers.ts'
-import { isOtherFirewallLeft } from '../../src/modes/leftovers/other-firewalls.ts'
+import { leftoverKinds } from '../../src/modes/ipvs/leftover-removals.ts'
 import { Budget } from '../../src/values/budget.ts'
 import { IP_FAMILIES } from '../../src/values/protocol.ts'
 import { freshNode, kubeLines, rulesText, setsText } from '../support/kernel-state.ts'
@@ -69,7 +69,8 @@ describe('what another firewall left', needs('iptables-nft', 'nft'), () => {
       let count = 0
       const nextTurn = async (): Promise<void> => void count++
       const budget = new Budget({ now: () => 0, nextTurn, stretchMs: 0 })
-      assert.equal(await isOtherFirewallLeft('nftables', signal, budget), false)
+      for (const { kind, find } of leftoverKinds('nftables', recordingLog(), () => 0))
+        assert.equal(await find(signal, budget), false, kind)
       return count
     }
     let before = await turns()

@@ -1,5 +1,5 @@
 /**
- * The removal of what other proxies left: once the kernel has everything that takes its place, and
+ * The removal of one kind of what other proxies left: once the kernel has everything that takes its place, and
  * again when another proxy has run for a while and is gone. While one keeps writing, it is removed
  * less and less often, and reported.
  */
@@ -15,6 +15,8 @@ import { newAuditBudget } from '../../values/event-loop.ts'
 const LOOK_MS = { firstMs: 10_000, maxMs: 600_000 }
 
 export interface LeftoverRemovalOptions {
+  /** The subject of its problem. */
+  readonly kind: string
   /** Whether the kernel has anything of another proxy. Starts no program; all its work is in stretches of the budget. */
   readonly find: (signal: AbortSignal, budget: Budget) => Promise<boolean>
   /** Resolves when nothing is left, or when aborted. */
@@ -74,14 +76,14 @@ export class LeftoverRemoval {
   }
 
   #count(isFound: boolean): void {
-    const { problems } = this.#options
+    const { kind, problems } = this.#options
     this.#times = isFound ? this.#times + 1 : 0
     if (this.#times !== 0 && this.#times < CONTESTED_REPAIRS) return
     const message = `rules of another proxy came back ${this.#times} times after they had been removed; of two proxies on a node one must be stopped, and until then such rules stay longer each time, up to 10 minutes`
     problems.report(
       'leftovers',
-      'rules',
-      this.#times === 0 ? [] : [{ code: 'rival-rules', about: 'node', subject: 'rules', message }],
+      kind,
+      this.#times === 0 ? [] : [{ code: 'rival-rules', about: 'node', subject: kind, message }],
     )
   }
 }

@@ -25,7 +25,7 @@ import { IpvsDataplane } from './dataplane.ts'
 import { type LoggedChains, reportDropping } from './dropping-chains.ts'
 import type { Firewall } from './firewall.ts'
 import { type Kernel, openKernel } from './kernel.ts'
-import { LeftoverRemoval } from './leftover-removal.ts'
+import { leftoverKinds, LeftoverRemovals } from './leftover-removals.ts'
 import { ipvsSources } from './metric-sources.ts'
 import { prepareNode } from './node-preparation.ts'
 import { OutlierWatch } from './outlier-watch.ts'
@@ -45,7 +45,7 @@ export class IpvsMode implements Mode {
   #hasLoggedUnknown = false
   readonly #loggedChains: LoggedChains = new Set()
   /** What nftables mode and the other firewall left. */
-  readonly #leftovers: LeftoverRemoval
+  readonly #leftovers: LeftoverRemovals
   #watched: KernelWatch | undefined
   readonly #outlierWatch: OutlierWatch
 
@@ -104,9 +104,7 @@ export class IpvsMode implements Mode {
       log,
     })
     this.dataplane.use(configuration.kubeIPVS.virtualAddresses)
-    this.#leftovers = new LeftoverRemoval({
-      find: async (signal, budget) => (await loadLeftovers()).isOtherFirewallLeft(this.firewall.name, signal, budget),
-      remove: async (signal) => (await loadLeftovers()).removeOtherFirewalls(this.firewall.name, log, now, signal),
+    this.#leftovers = new LeftoverRemovals(leftoverKinds(this.firewall.name, log, now), {
       isSpare: () => this.dataplane.isComplete,
       problems: options.problems,
       now,
@@ -293,6 +291,3 @@ function ipv6Problems(
       return [{ code: IPV6_OFF, about: 'node', subject, message: `${effect}: ${error.message}` }]
   return []
 }
-
-/** Loaded once everything is written: what runs until then needs none of it. */
-const loadLeftovers = () => import('../leftovers/other-firewalls.ts')

@@ -1,6 +1,7 @@
 /** When what other proxies left is removed, and what happens while one keeps writing. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { LeftoverRemovals } from '../../../src/modes/ipvs/leftover-removals.ts'
 import { LeftoverRemoval } from '../../../src/modes/ipvs/leftover-removal.ts'
 import { AuditShare } from '../../../src/sync/audit.ts'
 import type { Budget } from '../../../src/values/budget.ts'
@@ -23,6 +24,7 @@ class World {
     this.isThere = false
   }
   readonly removal = new LeftoverRemoval({
+    kind: 'rules',
     find: async (_, budget) => {
       this.finds++
       await this.work(budget)
@@ -111,5 +113,35 @@ test('a removal that does not end is not made twice, and ends with the mode', as
   assert.deepEqual([world.finds, world.removals], [0, 1])
   const closed = world.removal.close()
   stopped.resolve()
+  await closed
+})
+
+test('what can never be removed keeps nothing of another kind', async () => {
+  const stuck = Promise.withResolvers<void>()
+  const world = { nowMs: 0, isThere: false, looks: 0 }
+  const removals = new LeftoverRemovals(
+    [
+      { kind: 'other firewall', find: async () => true, remove: () => stuck.promise },
+      {
+        kind: 'nftables mode',
+        find: async () => {
+          world.looks++
+          if (world.looks === 1) throw new Error('injected failure')
+          return world.isThere
+        },
+        remove: async () => void (world.isThere = false),
+      },
+    ],
+    { isSpare: () => true, problems: { report: () => undefined }, now: () => world.nowMs },
+  )
+  assert.deepEqual([removals.begin(), removals.begin()], [true, false])
+  await someTurns(3)
+  world.isThere = true
+  world.nowMs += 600_000
+  await assert.rejects(removals.look(share, signal), /injected failure/)
+  await removals.look(share, signal)
+  assert.equal(world.isThere, false)
+  const closed = removals.close()
+  stuck.resolve()
   await closed
 })
