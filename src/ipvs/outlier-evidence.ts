@@ -116,13 +116,17 @@ export class Evidence {
   }
 
   /**
-   * Whether it has certainly answered after the last answer of `other`: when a network is cut off,
-   * the last copy of each real server still has the answers of before, but not as many as ever.
+   * It has certainly answered until then: when a network is cut off, the last copy of each real
+   * server still has the answers of before, but not as many as ever.
    */
-  hasAnsweredAfter(other: Evidence): boolean {
-    const { silentSinceMs = Number.POSITIVE_INFINITY, answerMs = Number.NEGATIVE_INFINITY } = other
-    const sinceMs = silentSinceMs - answerMs <= LONGEST_COPY_MS + COPY_MS ? answerMs : silentSinceMs
-    return this.#answerFromMs >= sinceMs || (this.#isFull && this.#copyFromMs >= sinceMs + FULL_MS)
+  get answeredUntilMs(): number {
+    return this.#isFull ? Math.max(this.#answerFromMs, this.#copyFromMs - FULL_MS) : this.#answerFromMs
+  }
+
+  /** Since when it may have been silent; infinite where no connection waits and it has never answered. */
+  get mayBeSilentSinceMs(): number {
+    const { silentSinceMs = Number.POSITIVE_INFINITY, answerMs = Number.NEGATIVE_INFINITY } = this
+    return silentSinceMs - answerMs <= LONGEST_COPY_MS + COPY_MS ? answerMs : silentSinceMs
   }
 
   /** When a read showed the first connection without an answer since the last one; undefined: there is none. */

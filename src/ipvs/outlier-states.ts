@@ -139,17 +139,18 @@ export function mayLimit({ state, evidence, noLimitUntilMs }: Tracked, protocol:
 }
 
 /**
- * Whether another real server answers. If none does, it may be this node that is cut off.
- * @param isSure whether it must have answered since this one does not
+ * Until when one of these real servers has certainly answered; undefined: none answers now, and it
+ * may be this node that is cut off.
+ * @param silent those that are about to be suspects, so their answers do not count
  */
-export function othersAnswer(all: Iterable<Tracked>, { evidence }: Tracked, nowMs: number, isSure: boolean): boolean {
-  for (const other of all) {
-    if (isOut(other) || other.evidence === evidence || other.evidence.isShort) continue
-    const { answerMs = Number.NEGATIVE_INFINITY } = other.evidence
-    if (nowMs - answerMs > OTHERS_MS) continue
-    if (!isSure || other.evidence.hasAnsweredAfter(evidence)) return true
+export function answeredUntil(all: Iterable<Tracked>, silent: ReadonlySet<Tracked>, nowMs: number): number | undefined {
+  let untilMs: number | undefined
+  for (const tracked of all) {
+    const { answerMs = Number.NEGATIVE_INFINITY, answeredUntilMs, isShort } = tracked.evidence
+    if (isOut(tracked) || isShort || silent.has(tracked) || nowMs - answerMs > OTHERS_MS) continue
+    untilMs = Math.max(untilMs ?? answeredUntilMs, answeredUntilMs)
   }
-  return false
+  return untilMs
 }
 
 /** A real server as it should be in its state. */

@@ -7,6 +7,7 @@ import { backoffMs } from '../values/backoff.ts'
 import { Copies } from './outlier-copies.ts'
 import { type Counters, ENOUGH } from './outlier-evidence.ts'
 import {
+  answeredUntil,
   type CurrentOutlier,
   enter,
   isOut,
@@ -14,7 +15,6 @@ import {
   LIMITED,
   mayLimit,
   newlyTracked,
-  othersAnswer,
   type OutlierDecision,
   stopLater,
   type Tracked,
@@ -214,15 +214,17 @@ export class Outliers {
       .filter(([, one]) => one.state === 'healthy' || one.state === 'limited')
       .filter(([, { evidence }]) => evidence.points(protocol, nowMs) >= ENOUGH)
       .sort(([, a], [, b]) => (a.evidence.silentSinceMs ?? 0) - (b.evidence.silentSinceMs ?? 0))
+    const others = new Set(silent.map(([, tracked]) => tracked))
+    const untilMs = answeredUntil(watched.servers.values(), others, nowMs)
+    if (untilMs === undefined) return
     for (const [name, tracked] of silent) {
-      if (!othersAnswer(watched.servers.values(), tracked, nowMs, true)) continue
+      if (untilMs < tracked.evidence.mayBeSilentSinceMs) continue
       if (tracked.state === 'healthy' && room-- <= 0) return
       this.#suspect(key, watched, name, tracked, nowMs)
     }
     for (const tracked of watched.servers.values()) {
       if (room <= 0) return
-      if (!mayLimit(tracked, protocol, nowMs) || !othersAnswer(watched.servers.values(), tracked, nowMs, false))
-        continue
+      if (!mayLimit(tracked, protocol, nowMs)) continue
       room--
       this.#limit(tracked, nowMs)
     }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import type { Counters } from '../../src/ipvs/outlier-evidence.ts'
+import { type Counters, Evidence } from '../../src/ipvs/outlier-evidence.ts'
 import { acceptOutliers } from '../../src/ipvs/outlier-states.ts'
 import { Outliers } from '../../src/ipvs/outliers.ts'
 import type { VirtualServer } from '../../src/ipvs/types.ts'
@@ -135,6 +135,25 @@ describe('Outliers', () => {
     const oneWay = modelOf({ protocol: 'udp', dead: (server) => server === 0 })
     oneWay.run(60_000)
     assert.deepEqual([oneWay.weights, kinds(oneWay)], [[1, 1, 1, 1], []])
+  })
+
+  it('look at each of many silent real servers only a few times', (test) => {
+    const count = 300
+    const all = Array.from({ length: count }, (_, index) => makeRealServer(`10.244.${index >> 8}.${index & 255}`))
+    const outliers = new Outliers()
+    outliers.render(KEY, makeVirtualServer('10.96.0.1', all), 'demo/web')
+    const { mock } = test.mock.getter(Evidence.prototype, 'isShort')
+    const read = (connections: number, packetsIn: number, nowMs: number): void => {
+      const counters = { connections, packetsIn, packetsOut: 0, active: connections, open: connections }
+      outliers.observe(KEY, new Map(all.map(({ address, port }) => [`${address}:${port}`, counters])), nowMs)
+    }
+    read(0, 0, 0)
+    read(5, 5, 2000)
+    read(5, 5, 3800)
+    mock.resetCalls()
+    read(5, 10, 4000)
+    assert.equal(outliers.counts.suspected, 0)
+    assert.ok(mock.callCount() <= 4 * count, String(mock.callCount()))
   })
 
   it('begin the waits anew after a minute of answers', () => {
