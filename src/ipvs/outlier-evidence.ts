@@ -35,7 +35,7 @@ const UDP_COPIES = 3
 /** The kernel's estimator never copies sooner than this after the copy before. */
 const COPY_MS = 1900
 /** And always within this time, where it runs at all. */
-const LONGEST_COPY_MS = 2500
+export const LONGEST_COPY_MS = 2500
 /** Connections of a copy from which a share of answers is compared, and copies that it is compared with. */
 const [COMPARED, COMPARED_COPIES] = [10, 4]
 /** Packets out for each connection in the last copies that are remembered. */

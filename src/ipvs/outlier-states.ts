@@ -3,7 +3,7 @@
  * decided and told about them.
  */
 import type { Protocol } from '../values/protocol.ts'
-import { ENOUGH, Evidence } from './outlier-evidence.ts'
+import { ENOUGH, Evidence, LONGEST_COPY_MS } from './outlier-evidence.ts'
 import {
   type RealServer,
   realServerKey,
@@ -131,6 +131,14 @@ export function stopLater(tracked: Tracked): boolean {
   if (tracked.limit === NONE || (tracked.reads > 0 && active < tracked.activeBefore + tracked.lets)) return false
   tracked.limit = NONE
   return true
+}
+
+/**
+ * Whether a limited real server had two copies in which a connection without an answer would be seen,
+ * and there is none: its connections are idle ones, and without new ones no answer comes.
+ */
+export function isLimitedInVain({ state, sinceMs, evidence }: Tracked, nowMs: number): boolean {
+  return state === 'limited' && evidence.silentSinceMs === undefined && nowMs - sinceMs >= 2 * LONGEST_COPY_MS
 }
 
 /** Only TCP: the answers of a UDP service may differ in number. */

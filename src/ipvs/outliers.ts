@@ -10,6 +10,7 @@ import {
   answeredUntil,
   type CurrentOutlier,
   enter,
+  isLimitedInVain,
   isOut,
   type Lets,
   LIMITED,
@@ -206,6 +207,7 @@ export class Outliers {
       if (state === 'suspect' && nowMs >= nextTrialMs) this.#try(key, watched, name, tracked, nowMs)
       else if (state === 'on-trial' && evidence.silenceMs(nowMs) >= TRIAL_MS)
         this.#suspect(key, watched, name, tracked, nowMs)
+      else if (isLimitedInVain(tracked, nowMs)) this.#answered(key, watched, name, tracked, nowMs)
     }
     const usable = realServers.filter(({ weight }) => weight > 0).length
     let room = Math.floor(usable / 2)
@@ -226,7 +228,8 @@ export class Outliers {
       if (room <= 0) return
       if (!mayLimit(tracked, protocol, nowMs)) continue
       room--
-      this.#limit(tracked, nowMs)
+      this.counts.limited++
+      this.#enter(tracked, 'limited', nowMs, LIMITED)
     }
   }
 
@@ -241,11 +244,6 @@ export class Outliers {
     this.#decide({ kind: 'tried', ...named(key, watched, realServer, tracked) })
     tracked.evidence.forgive()
     this.#enter(tracked, 'on-trial', nowMs, TRIED)
-  }
-
-  #limit(tracked: Tracked, nowMs: number): void {
-    this.counts.limited++
-    this.#enter(tracked, 'limited', nowMs, LIMITED)
   }
 
   #heal(

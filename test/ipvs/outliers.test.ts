@@ -156,6 +156,40 @@ describe('Outliers', () => {
     assert.ok(mock.callCount() <= 4 * count, String(mock.callCount()))
   })
 
+  it('end the limit of one whose few answers are those of idle connections', () => {
+    const all = [1, 2, 3].map((last) => makeRealServer(`10.244.0.${last}`))
+    const outliers = new Outliers()
+    outliers.render(KEY, makeVirtualServer('10.96.0.1', all), 'demo/web')
+    const counts = all.map(() => ({ connections: 0, packetsIn: 0, packetsOut: 0, active: 0, open: 0 }))
+    let nowMs = 0
+    const copy = (pooled: number, idle: number): void => {
+      for (const [index, one] of counts.entries()) {
+        const pool = index === 0 ? pooled : 0
+        const requests = index === 0 ? 20 - pooled - idle : 20
+        one.connections += pool + requests
+        one.packetsIn += pool * 2 + requests * 6
+        one.packetsOut += pool + requests * 5
+        one.active += pool
+        one.open += pool
+      }
+      const read = new Map(
+        all.map(({ address, port }, index) => [`${address}:${port}`, { ...counts[index] } as Counters]),
+      ) // as many as in all
+      for (let reads = 0; reads < 8; reads++) outliers.observe(KEY, read, (nowMs += 250))
+    }
+    for (let copies = 0; copies < 6; copies++) copy(0, 0)
+    copy(20, 0)
+    assert.deepEqual(
+      [...outliers.current(nowMs)].map(({ state, realServer }) => [state, realServer]),
+      [['limited', '10.244.0.1:80']],
+    )
+    for (let copies = 0; copies < 3; copies++) copy(0, 20)
+    assert.deepEqual([[...outliers.current(nowMs)], outliers.troubled.size], [[], 0])
+    // It is not limited again for a minute.
+    copy(20, 0)
+    assert.deepEqual([...outliers.current(nowMs)], [])
+  })
+
   it('begin the waits anew after a minute of answers', () => {
     const flaps = (times: readonly (readonly [number, number])[]) => (server: number, atMs: number) =>
       server === 0 && times.some(([from, to]) => atMs >= from && atMs < to)
