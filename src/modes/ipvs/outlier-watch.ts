@@ -99,6 +99,9 @@ export class OutlierWatch {
 
   /** No timer runs where no Service wants it. */
   async #untilWatched(signal: AbortSignal): Promise<void> {
+    if (this.#isOff) this.#report(true, false)
+    this.#isOff = false
+    this.#nextSettingMs = 0
     const { promise, resolve } = Promise.withResolvers<void>()
     const end = (): void => resolve()
     this.#options.outliers.onFirst = end

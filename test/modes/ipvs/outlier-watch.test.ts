@@ -28,7 +28,11 @@ class World {
   /** Real servers that do not answer from then on; the counters stand still from then on. */
   deadFromMs = Number.POSITIVE_INFINITY
   stillFromMs = Number.POSITIVE_INFINITY
-  fails = false
+  fails: (key: string) => boolean = () => false
+  /** Connections of a virtual server that gets no new ones. */
+  idleConnections = 9
+  /** Whenever the watch waits. */
+  atSleep: () => void = () => undefined
   readonly #abort = new AbortController()
 
   add(count: number): readonly string[] {
@@ -46,8 +50,8 @@ class World {
     const options: OutlierWatchOptions = {
       ipvs: {
         listCountedDestinations: async (id) => {
-          if (this.fails) throw new Error('injected failure')
           const key = virtualServerKey(id as Parameters<typeof virtualServerKey>[0]) // only these are asked for
+          if (this.fails(key)) throw new Error('injected failure')
           this.reads.push({ key, atMs: this.nowMs })
           return [1, 2, 3].map((last) => this.#destination(key, last))
         },
@@ -67,6 +71,7 @@ class World {
       now: () => this.nowMs,
       sleep: async (ms) => {
         this.sleeps++
+        this.atSleep()
         this.nowMs += Math.max(1, ms)
         if (this.nowMs >= untilMs) this.#abort.abort()
         await new Promise((resolve) => setImmediate(resolve))
@@ -92,7 +97,7 @@ class World {
       // Without new connections there are packets all the same.
       traffic: isBusy
         ? Float64Array.of(connections, answered * 4 + (connections - answered) * 2, answered * 4, 0, 0)
-        : Float64Array.of(9, Math.max(0, copyMs), Math.max(0, copyMs), 0, 0),
+        : Float64Array.of(this.idleConnections, Math.max(0, copyMs), Math.max(0, copyMs), 0, 0),
       activeConnections: isBusy ? Math.floor(this.nowMs / 50) : 0,
       inactiveConnections: 0,
       persistentConnections: 0,
@@ -177,6 +182,23 @@ describe('OutlierWatch', () => {
     )
   })
 
+  it('withdraws the problem when no Service wants it any more', async () => {
+    const world = new World()
+    const [key = ''] = world.add(1)
+    world.isEstimating = false
+    world.atSleep = () => {
+      if (world.nowMs < 20_000 || world.outliers.size === 0) return
+      assert.equal(world.problems.length, 1)
+      world.outliers.forget(key)
+    }
+    const ended = world.run(30_000)
+    for (let turn = 0; turn < 500; turn++) await new Promise((resolve) => setImmediate(resolve))
+    world.stop()
+    await ended
+    assert.equal(world.outliers.size, 0)
+    assert.deepEqual(world.problems, [])
+  })
+
   it('releases all suspects when the kernel stops counting, by its setting or without', async () => {
     const off = new World()
     off.add(1)
@@ -208,7 +230,7 @@ describe('OutlierWatch', () => {
   it('goes on after a failure', async () => {
     const world = new World()
     world.add(1)
-    world.fails = true
+    world.fails = () => true
     await world.run(12_000)
     const lines = world.log.lines.filter(({ message }) => message === 'Cannot read the counters of real servers')
     assert.equal(lines.length, 3)
