@@ -122,15 +122,19 @@ export class OutlierWatch {
       else this.#calm(key)
     }
     let isChanged = false
-    for (const key of keys) {
-      const destinations = await ipvs.listCountedDestinations(parseFrontendKey(key), { signal, budget })
-      isChanged = this.#take(key, destinations) || isChanged
-      if (!budget.spent()) continue
+    try {
+      for (const key of keys) {
+        const destinations = await ipvs.listCountedDestinations(parseFrontendKey(key), { signal, budget })
+        isChanged = this.#take(key, destinations) || isChanged
+        if (!budget.spent()) continue
+        this.#tell(isChanged)
+        isChanged = false
+        await this.#share.rest(budget, signal)
+      }
+    } finally {
+      // What was decided before a failure is wanted already.
       this.#tell(isChanged)
-      isChanged = false
-      await this.#share.rest(budget, signal)
     }
-    this.#tell(isChanged)
     await this.#share.rest(budget, signal)
   }
 

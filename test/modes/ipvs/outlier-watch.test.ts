@@ -227,6 +227,16 @@ describe('OutlierWatch', () => {
     assert.ok(still.reads.every(({ atMs }) => atMs < 40_000))
   })
 
+  it('tells what it decided before a failure', async () => {
+    const world = new World()
+    const [, second] = world.add(2)
+    world.busy = () => true
+    world.deadFromMs = 20_000
+    world.fails = (key) => key === second && world.outliers.count > 0
+    await world.run(40_000)
+    assert.equal(world.decisions[0]?.kind, 'suspected')
+  })
+
   it('goes on after a failure', async () => {
     const world = new World()
     world.add(1)
