@@ -141,6 +141,8 @@ export class OutlierWatch {
   /** Adds to `keys` what is not busy and is to be read all the same; many virtual servers are listed instead. */
   async #findBusy(keys: Set<VirtualServerKey>, budget: Budget, signal: AbortSignal): Promise<void> {
     const { ipvs, outliers, serverCount, now } = this.#options
+    for (const counted of [this.#listed, this.#read])
+      for (const key of counted.keys()) if (!outliers.isWatched(key)) counted.delete(key)
     if (outliers.size <= FEW) {
       this.#nextOthersMs = now() + OTHERS_MS
       this.#listed.clear()
@@ -152,8 +154,6 @@ export class OutlierWatch {
       if (outliers.isWatched(key)) this.#count(this.#listed, key, traffic[CONNECTIONS] ?? 0)
     }
     await ipvs.visitTraffic(visit, { signal, budget })
-    for (const counted of [this.#listed, this.#read])
-      for (const key of counted.keys()) if (!outliers.isWatched(key)) counted.delete(key)
     await this.#share.rest(budget, signal)
   }
 

@@ -237,6 +237,27 @@ describe('OutlierWatch', () => {
     assert.equal(world.decisions[0]?.kind, 'suspected')
   })
 
+  it('remembers nothing of a virtual server that was forgotten', async () => {
+    const world = new World()
+    const [first = ''] = world.add(2)
+    const again = makeVirtualServer(
+      '10.96.0.0',
+      [1, 2, 3].map((last) => makeRealServer(`10.244.0.${last}`)),
+    )
+    assert.equal(virtualServerKey(again), first)
+    world.atSleep = () => {
+      if (world.nowMs < 10_000 || world.idleConnections !== 9) return
+      if (world.outliers.size === 2) return world.outliers.forget(first)
+      if (world.nowMs < 20_000) return
+      world.idleConnections = 10
+      world.outliers.render(first, again, 'demo/web')
+    }
+    await world.run(40_000)
+    // It is read every two seconds: its counters have not changed since it is watched again.
+    const reads = world.reads.filter(({ key, atMs }) => key === first && atMs >= 20_000)
+    assert.ok(reads.length >= 8 && reads.length <= 11, String(reads.length))
+  })
+
   it('goes on after a failure', async () => {
     const world = new World()
     world.add(1)
