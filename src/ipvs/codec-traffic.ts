@@ -4,8 +4,8 @@ import { IPVS_STATS_ATTR } from './codec.ts'
 
 /** The counters that only grow: IPVS_STATS_ATTR.CONNS and the four after it. The others are rates. */
 export const TRAFFIC_FIELDS = 5
-/** Where three of them are. */
-export const [CONNECTIONS, PACKETS_IN, PACKETS_OUT] = [0, 1, 2] as const
+/** Where each of them is. */
+export const [CONNECTIONS, PACKETS_IN, PACKETS_OUT, BYTES_IN, BYTES_OUT] = [0, 1, 2, 3, 4] as const
 
 /**
  * Reads connections, packets in and out, bytes in and out into `traffic`, in this order; numbers

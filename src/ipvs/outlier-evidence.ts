@@ -11,6 +11,8 @@ export interface Counters {
   readonly connections: number
   readonly packetsIn: number
   readonly packetsOut: number
+  readonly bytesIn: number
+  readonly bytesOut: number
   /** Connections that are established or being established, at this moment (kernel 4.8; before, only the former). */
   readonly active: number
   /** The same with those that are closing. */
@@ -48,6 +50,11 @@ const FULL_MS = 800
 /** Groups of connections without an answer that are told apart. */
 const MAX_GROUPS = 8
 
+/** The first packet of TCP is not longer, IP header included. */
+const FIRST_BYTES = 80
+/** What an ICMP error has beyond the packet that it quotes: its own header and that of IPv4 or IPv6. */
+const QUOTE_BYTES = [28, 48]
+
 /** Connections that a copy showed first at this time. */
 interface Group {
   readonly atMs: number
@@ -71,9 +78,11 @@ export class Evidence {
   #isShort = false
   #isFull = false
   #isSilent = false
+  /** The mean size of packets in of the last copy that had some. */
+  #sizeIn = 0
 
   /** Takes a read. Returns whether the kernel has made a copy since the read before. */
-  observe(counters: Counters, nowMs: number): boolean {
+  observe(counters: Counters, nowMs: number, protocol: Protocol = 'tcp'): boolean {
     const before = this.#last
     this.#last = counters
     const readMs = this.#readMs
@@ -84,11 +93,14 @@ export class Evidence {
     }
     const connections = counters.connections - before.connections
     const packetsIn = counters.packetsIn - before.packetsIn
-    const packetsOut = counters.packetsOut - before.packetsOut
-    if (connections === 0 && packetsIn === 0 && packetsOut === 0) {
+    const sent = counters.packetsOut - before.packetsOut
+    if (connections === 0 && packetsIn === 0 && sent === 0) {
       if (counters.active > this.#activeAtCopy) this.#roseAtMs ??= nowMs
       return false
     }
+    if (packetsIn > 0) this.#sizeIn = (counters.bytesIn - before.bytesIn) / packetsIn
+    const areErrors = protocol === 'tcp' && this.#areErrors(sent, counters.bytesOut - before.bytesOut)
+    const packetsOut = areErrors ? 0 : sent
     const fromMs = this.#copyFromMs
     this.#copyFromMs = Math.min(nowMs, Math.max(readMs, fromMs + COPY_MS))
     this.#isShort = this.#hasFewAnswers(connections, packetsOut)
@@ -202,6 +214,15 @@ export class Evidence {
     const [firstMs = Number.POSITIVE_INFINITY] = AGES_MS
     const roseAtMs = this.#roseAtMs ?? Number.POSITIVE_INFINITY
     return connections >= ENOUGH && packetsIn - connections >= ENOUGH && this.#copyFromMs - roseAtMs >= firstMs - 100
+  }
+
+  /**
+   * Whether the packets out are ICMP errors that quote first packets: where a host is gone, this
+   * node or a router says so, and IPVS counts that as packets of the real server.
+   */
+  #areErrors(packetsOut: number, bytesOut: number): boolean {
+    const size = this.#sizeIn
+    return size > 0 && size <= FIRST_BYTES && QUOTE_BYTES.some((more) => bytesOut === packetsOut * (size + more))
   }
 
   #hasFewAnswers(connections: number, packetsOut: number): boolean {

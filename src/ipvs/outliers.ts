@@ -185,7 +185,8 @@ export class Outliers {
     let tracked = watched.servers.get(name)
     if (tracked === undefined) watched.servers.set(name, (tracked = newlyTracked()))
     const { active } = tracked.evidence.exact
-    this.copies.read(nowMs, tracked.evidence.observe(counters, nowMs), active !== counters.active)
+    const isCopied = tracked.evidence.observe(counters, nowMs, watched.base.protocol)
+    this.copies.read(nowMs, isCopied, active !== counters.active)
     const hasAnswered = tracked.evidence.answerMs === nowMs
     if (isOut(tracked) && hasAnswered) this.#answered(key, watched, name, tracked, nowMs)
     if (tracked.state === 'healthy' && tracked.failures > 0 && nowMs - tracked.sinceMs >= GOOD_MS) tracked.failures = 0

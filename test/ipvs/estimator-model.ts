@@ -51,7 +51,7 @@ export class EstimatorModel {
   readonly #live: { connections: number; packetsIn: number; packetsOut: number; active: number; open: number }[]
   /** Connections, closing ones too, and whether the kernel counts the server as overloaded. */
   readonly #totals: { total: number; isOverloaded: boolean }[]
-  readonly #copies: Counters[]
+  readonly #copies: Omit<Counters, 'bytesIn' | 'bytesOut'>[]
   readonly #phases: readonly number[]
   #kernel: readonly RealServer[]
   #next = 0
@@ -135,7 +135,7 @@ export class EstimatorModel {
   #readOf(server: number): Counters {
     const copy = this.#copies[server]
     if (copy === undefined) throw new Error(`no server ${server}`)
-    return { ...copy, active: this.#liveOf(server).active, open: this.#totalOf(server).total }
+    return { ...copy, ...bytesOf(copy), active: this.#liveOf(server).active, open: this.#totalOf(server).total }
   }
 
   #pass(step: number): void {
@@ -213,6 +213,11 @@ export class EstimatorModel {
     }
     steps?.set(step, (steps.get(step) ?? 0) + number)
   }
+}
+
+/** All packets are as long as a first one. */
+function bytesOf({ packetsIn, packetsOut }: Pick<Counters, 'packetsIn' | 'packetsOut'>) {
+  return { bytesIn: packetsIn * 60, bytesOut: packetsOut * 60 }
 }
 
 function taken(steps: Map<number, number>, step: number): number {

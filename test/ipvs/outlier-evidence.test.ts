@@ -7,6 +7,8 @@ const counters = (connections: number, packetsIn: number, packetsOut: number, ac
   connections,
   packetsIn,
   packetsOut,
+  bytesIn: packetsIn * 60,
+  bytesOut: packetsOut * 60,
   active,
   open: active,
 })
@@ -39,6 +41,30 @@ describe('Evidence', () => {
     assert.equal(points([counters(0, 0, 0), counters(5, 5, 0), counters(5, 10, 0)], 'sctp'), 0)
     // Nothing is known of a UDP service that has not answered before.
     assert.equal(points([counters(0, 0, 0), counters(50, 50, 0), counters(90, 90, 0), counters(99, 99, 0)], 'udp'), 0)
+  })
+
+  it('takes no ICMP error that quotes a first packet for an answer', () => {
+    const points = (bytesIn: number, bytesOut: number, protocol: 'tcp' | 'udp' = 'tcp') => {
+      const evidence = new Evidence()
+      let nowMs = 0
+      const read = (copy: Counters): void => {
+        for (let reads = 0; reads < 4; reads++) evidence.observe(copy, (nowMs += 500), protocol)
+      }
+      read(counters(0, 0, 0))
+      read({ ...counters(5, 5, 0), bytesIn: 5 * bytesIn })
+      read({ ...counters(5, 10, 4), bytesIn: 10 * bytesIn, bytesOut: 4 * bytesOut })
+      // The errors for the last first packets come when no more of these do.
+      read({ ...counters(5, 10, 8), bytesIn: 10 * bytesIn, bytesOut: 8 * bytesOut })
+      return [evidence.points(protocol, nowMs) >= ENOUGH, evidence.answerMs === undefined]
+    }
+    assert.deepEqual(points(60, 88), [true, true])
+    assert.deepEqual(points(80, 128), [true, true])
+    // SYN-ACK, RST, the data of a connection of before, a request of UDP with an answer of this size.
+    assert.deepEqual(points(60, 60), [false, false])
+    assert.deepEqual(points(60, 40), [false, false])
+    assert.deepEqual(points(60, 1500), [false, false])
+    assert.deepEqual(points(300, 328), [false, false])
+    assert.deepEqual(points(60, 88, 'udp'), [false, false])
   })
 
   it('believes the silence of UDP only after three copies with answers, and three times as late', () => {

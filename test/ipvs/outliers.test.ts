@@ -144,7 +144,15 @@ describe('Outliers', () => {
     outliers.render(KEY, makeVirtualServer('10.96.0.1', all), 'demo/web')
     const { mock } = test.mock.getter(Evidence.prototype, 'isShort')
     const read = (connections: number, packetsIn: number, nowMs: number): void => {
-      const counters = { connections, packetsIn, packetsOut: 0, active: connections, open: connections }
+      const counters = {
+        connections,
+        packetsIn,
+        packetsOut: 0,
+        bytesIn: 0,
+        bytesOut: 0,
+        active: connections,
+        open: connections,
+      }
       outliers.observe(KEY, new Map(all.map(({ address, port }) => [`${address}:${port}`, counters])), nowMs)
     }
     read(0, 0, 0)
@@ -160,7 +168,15 @@ describe('Outliers', () => {
     const all = [1, 2, 3].map((last) => makeRealServer(`10.244.0.${last}`))
     const outliers = new Outliers()
     outliers.render(KEY, makeVirtualServer('10.96.0.1', all), 'demo/web')
-    const counts = all.map(() => ({ connections: 0, packetsIn: 0, packetsOut: 0, active: 0, open: 0 }))
+    const counts = all.map(() => ({
+      connections: 0,
+      packetsIn: 0,
+      packetsOut: 0,
+      bytesIn: 0,
+      bytesOut: 0,
+      active: 0,
+      open: 0,
+    }))
     let nowMs = 0
     const copy = (pooled: number, idle: number): void => {
       for (const [index, one] of counts.entries()) {
@@ -285,6 +301,8 @@ describe('Outliers', () => {
               connections: total[0],
               packetsIn: total[1],
               packetsOut: total[2],
+              bytesIn: 0,
+              bytesOut: 0,
               active,
               open: active,
             })

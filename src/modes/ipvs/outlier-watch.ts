@@ -6,7 +6,7 @@
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { CountedDestination } from '../../ipvs/codec-destinations.ts'
-import { CONNECTIONS, PACKETS_IN, PACKETS_OUT } from '../../ipvs/codec-traffic.ts'
+import { BYTES_IN, BYTES_OUT, CONNECTIONS, PACKETS_IN, PACKETS_OUT } from '../../ipvs/codec-traffic.ts'
 import type { IpvsConnection } from '../../ipvs/connection.ts'
 import type { Counters } from '../../ipvs/outlier-evidence.ts'
 import type { OutlierDecision } from '../../ipvs/outlier-states.ts'
@@ -239,6 +239,8 @@ function countersOf(destinations: readonly CountedDestination[]): ReadonlyMap<Re
         connections: traffic[CONNECTIONS] ?? 0,
         packetsIn: traffic[PACKETS_IN] ?? 0,
         packetsOut: traffic[PACKETS_OUT] ?? 0,
+        bytesIn: traffic[BYTES_IN] ?? 0,
+        bytesOut: traffic[BYTES_OUT] ?? 0,
         active: activeConnections,
         open: activeConnections + inactiveConnections,
       },

@@ -198,6 +198,8 @@ describe('a virtual server', () => {
               connections: all,
               packetsIn: all * 4,
               packetsOut: address === '1.1.1.1' ? 0 : all * 4,
+              bytesIn: 0,
+              bytesOut: 0,
               active: 5,
               open: 5,
             },
