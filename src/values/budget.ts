@@ -88,6 +88,15 @@ export class Budget {
     this.#laterMs += items * ITEM_MS
   }
 
+  /** Does work that cannot be divided: all its processor time counts, also what is beyond a stretch. */
+  whole<Result>(work: () => Result): Result {
+    const clock = this.#processor ?? this.#now
+    const beganMs = clock()
+    const result = work()
+    this.#workMs += Math.max(0, clock() - beganMs - this.stretchMs)
+    return result
+  }
+
   /** Lets the event loop run, and begins the next stretch. */
   turn(): Promise<void> {
     this.#endWork()

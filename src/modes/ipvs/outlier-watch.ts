@@ -52,6 +52,8 @@ export interface OutlierWatchOptions {
   readonly now: Clock
   /** Rejects when aborted; tests replace it. */
   readonly sleep?: (ms: number, signal: AbortSignal) => Promise<void>
+  /** Tests replace it. */
+  readonly budget?: Budget
   /** Whether the kernel's estimator runs, as far as its setting says. */
   readonly estimates?: () => boolean
 }
@@ -63,7 +65,7 @@ export class OutlierWatch {
   readonly #sleep: NonNullable<OutlierWatchOptions['sleep']>
   readonly #share: AuditShare
   /** One for all rounds: some kernels show processor time only after several of them. */
-  readonly #budget = newAuditBudget()
+  readonly #budget: Budget
   /** Until when virtual servers are read often. */
   readonly #busyUntilMs = new Map<VirtualServerKey, number>()
   /** Connections so far as the list and as the reads of real servers count them. */
@@ -76,6 +78,7 @@ export class OutlierWatch {
   constructor(options: OutlierWatchOptions) {
     this.#options = options
     this.#sleep = options.sleep ?? ((ms, signal) => sleep(ms, undefined, { signal }))
+    this.#budget = options.budget ?? newAuditBudget()
     this.#share = new AuditShare({ share: SHARE, now: options.now, sleep: this.#sleep })
   }
 
@@ -125,7 +128,7 @@ export class OutlierWatch {
     try {
       for (const key of keys) {
         const destinations = await ipvs.listCountedDestinations(parseFrontendKey(key), { signal, budget })
-        isChanged = this.#take(key, destinations) || isChanged
+        isChanged = budget.whole(() => this.#take(key, destinations)) || isChanged
         if (!budget.spent()) continue
         this.#tell(isChanged)
         isChanged = false

@@ -7,6 +7,7 @@ import { Outliers } from '../../../src/ipvs/outliers.ts'
 import { virtualServerKey } from '../../../src/ipvs/types.ts'
 import { OutlierWatch, type OutlierWatchOptions } from '../../../src/modes/ipvs/outlier-watch.ts'
 import type { Problem } from '../../../src/values/errors.ts'
+import { Budget } from '../../../src/values/budget.ts'
 import { recordingLog } from '../../support/recording-log.ts'
 import { makeRealServer, makeVirtualServer } from '../../support/virtual-servers.ts'
 
@@ -77,6 +78,7 @@ class World {
         await new Promise((resolve) => setImmediate(resolve))
       },
       estimates: () => this.isEstimating,
+      budget: new Budget({ now: () => this.nowMs, processor: () => this.nowMs }),
     }
     await new OutlierWatch(options).run(this.#abort.signal)
   }
@@ -148,6 +150,21 @@ describe('OutlierWatch', () => {
       assert.ok(Math.abs(world.lists.length - lists) <= 2, `${count}: ${world.lists.length}`)
       assert.deepEqual(new Set(world.reads.map(({ key }) => key)), new Set([busy]))
     }
+  })
+
+  it('rests for all the time that a large virtual server takes, 0.3 % of one core', async () => {
+    const world = new World()
+    world.add(1)
+    world.busy = () => true
+    const { observe } = world.outliers
+    world.outliers.observe = function observed(...read) {
+      world.nowMs += 10
+      return observe.apply(this, read)
+    }
+    await world.run(60_000)
+    // Each takes 10 ms; the first ones are from the credit.
+    const count = world.reads.length
+    assert.ok(count >= 15 && count <= 21, String(count))
   })
 
   it('says what was decided, logs it and asks for a pass', async () => {
