@@ -241,6 +241,11 @@ export class Evidence {
   }
 }
 
+/** IPVS counts no connection of UDP as active. */
+export function exactly(counters: Counters, protocol: Protocol): Counters {
+  return protocol === 'udp' ? { ...counters, active: counters.open } : counters
+}
+
 /** The counters were set to 0 (`ipvsadm -Z`), or the real server was removed and added again. */
 function isReset(before: Counters, after: Counters): boolean {
   return (

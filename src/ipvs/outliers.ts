@@ -5,7 +5,7 @@
  */
 import { backoffMs } from '../values/backoff.ts'
 import { Copies } from './outlier-copies.ts'
-import { type Counters, ENOUGH } from './outlier-evidence.ts'
+import { type Counters, ENOUGH, exactly } from './outlier-evidence.ts'
 import {
   answeredUntil,
   type CurrentOutlier,
@@ -130,7 +130,7 @@ export class Outliers {
     for (const server of watched.base.realServers) {
       const name = realServerKey(server)
       const counters = read.get(name)
-      if (counters !== undefined) this.#take(key, watched, name, counters, nowMs)
+      if (counters !== undefined) this.#take(key, watched, name, exactly(counters, watched.base.protocol), nowMs)
     }
     this.#judge(key, watched, nowMs)
     this.#note(key, watched)

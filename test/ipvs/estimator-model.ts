@@ -135,7 +135,9 @@ export class EstimatorModel {
   #readOf(server: number): Counters {
     const copy = this.#copies[server]
     if (copy === undefined) throw new Error(`no server ${server}`)
-    return { ...copy, ...bytesOf(copy), active: this.#liveOf(server).active, open: this.#totalOf(server).total }
+    // IPVS counts no connection of UDP as active.
+    const active = this.#options.protocol === 'udp' ? 0 : this.#liveOf(server).active
+    return { ...copy, ...bytesOf(copy), active, open: this.#totalOf(server).total }
   }
 
   #pass(step: number): void {

@@ -206,6 +206,30 @@ describe('Outliers', () => {
     assert.deepEqual([...outliers.current(nowMs)], [])
   })
 
+  it('see what UDP does by all connections, because IPVS counts none of them as active', () => {
+    const model = modelOf({ protocol: 'udp' }, [0])
+    let [before, ended] = [0, 0]
+    model.run(120_000, () => {
+      const [one] = model.outliers.current(model.nowMs)
+      if (one?.state !== 'on-trial') before = model.connectionsOf(0)
+      else if (model.connectionsOf(0) > before) {
+        const limit = model.outliers.rendered(MODEL_KEY)?.realServers[0]?.upperThreshold
+        assert.equal(limit, 1)
+        ended++
+      }
+    })
+    assert.ok(ended > 0)
+
+    const outliers = new Outliers()
+    const server = makeRealServer('10.244.0.1')
+    const base = { ...makeVirtualServer('10.96.0.1', [server]), protocol: 'udp' } as const
+    outliers.render(KEY, base, 'demo/web')
+    const still = { connections: 9, packetsIn: 9, packetsOut: 9, bytesIn: 600, bytesOut: 600, active: 0 }
+    for (let nowMs = 0; nowMs <= 20_000; nowMs += 250)
+      outliers.observe(KEY, new Map([['10.244.0.1:80', { ...still, open: nowMs % 1000 }]]), nowMs)
+    assert.ok(outliers.copies.isStalled(20_000))
+  })
+
   it('begin the waits anew after a minute of answers', () => {
     const flaps = (times: readonly (readonly [number, number])[]) => (server: number, atMs: number) =>
       server === 0 && times.some(([from, to]) => atMs >= from && atMs < to)
