@@ -28,7 +28,10 @@ export interface TopNumbers {
   readonly inactiveConnections: number | null
 }
 
-export function topJson({ rates, rows, by, sort }: TopTable): TopJson {
+/** @param outliers real servers of which some have weight 0 and do not drain, by virtual server and real server */
+export function topJson({ rates, rows, by, sort }: TopTable, outliers: ReadonlyMap<string, unknown>): TopJson {
+  const drains = ({ realServer, places, isDraining }: Row): boolean =>
+    realServer !== null && isDraining && !places.some((place) => outliers.has(`${place} ${realServer}`))
   const { mode, seconds, withoutConnections = null } = rates
   return {
     mode,
@@ -41,7 +44,7 @@ export function topJson({ rates, rows, by, sort }: TopTable): TopJson {
       service: row.service,
       realServer: row.realServer,
       places: row.places,
-      draining: row.realServer !== null && row.isDraining,
+      draining: drains(row),
       ...numbersOf(row),
     })),
   }

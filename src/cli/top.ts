@@ -3,7 +3,7 @@
  * reads of the kernel's counters. In a terminal it goes on until a key ends it. It changes nothing.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { askDaemon, isUnknown } from '../inspect/daemon-client.ts'
+import { askDaemon, type DaemonClient, isUnknown } from '../inspect/daemon-client.ts'
 import { openTraffic, type TrafficReader } from '../traffic/open-traffic.ts'
 import { RatesReader } from '../traffic/rates-reader.ts'
 import { type Grouping, rowsOf, type SortKey } from '../traffic/rows.ts'
@@ -12,6 +12,7 @@ import { deadlineSignal } from '../node/deadline.ts'
 import type { FlagValues } from '../start/flags.ts'
 import { canDraw } from './key-screen.ts'
 import { page, printJson, printLines, screenOfProcess, stderrLog } from '../start/output.ts'
+import { outliersOf } from './read-status.ts'
 import { ServiceNames } from './service-names.ts'
 import { loadSettings } from '../start/settings.ts'
 import { type TopRequest, topRequest } from './top-flags.ts'
@@ -39,13 +40,18 @@ export async function top(flags: FlagValues, words: readonly string[]): Promise<
     const { input, output, environment } = terminal
     const isLive = flags.once !== true && flags.output !== 'json' && input.isTTY && canDraw(output, environment)
     if (isLive) return await liveTop({ source, request, ...terminal })
-    return await topOnce(source, request, flags.output === 'json')
+    return await topOnce(source, request, flags.output === 'json' ? daemon : undefined)
   } finally {
     reader.close()
   }
 }
 
-async function topOnce(source: TopSource, { sort, by, intervalMs }: TopRequest, isJson: boolean): Promise<number> {
+/** @param jsonFrom the daemon that knows which real servers do not answer; undefined: text is printed, not JSON */
+async function topOnce(
+  source: TopSource,
+  { sort, by, intervalMs }: TopRequest,
+  jsonFrom: DaemonClient | undefined,
+): Promise<number> {
   const signal = deadlineSignal(DEADLINE_MS + intervalMs, 'reading the traffic')
   // Rates of real servers need two reads of them; connections need the last one only.
   await source.read({ sort, withRealServers: by === 'real-server', signal })
@@ -56,7 +62,7 @@ async function topOnce(source: TopSource, { sort, by, intervalMs }: TopRequest, 
   for (const reason of source.unnamed) stderrLog.warn(`kube-ipvs top: ${reason}`)
   const table = source.table(rates, by, sort, '')
   const { style, columns } = page()
-  if (isJson) printJson(topJson(table))
+  if (jsonFrom !== undefined) printJson(topJson(table, await outliersOf(jsonFrom)))
   else printLines(tableText(table, style, columns))
   return 0
 }

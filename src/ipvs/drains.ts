@@ -45,7 +45,8 @@ export function canDrain(protocol: Protocol): boolean {
 
 /**
  * Whether a real server in the kernel drains: it has weight 0 in a TCP virtual server, so it keeps
- * its connections and gets no new ones. No Service wants weight 0.
+ * its connections and gets no new ones. No Service wants weight 0, but outlier detection gives it to
+ * suspects.
  */
 export function isDraining(protocol: Protocol, { weight }: Pick<RealServer, 'weight'>): boolean {
   return weight === 0 && canDrain(protocol)

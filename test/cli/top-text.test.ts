@@ -115,7 +115,7 @@ test('screenText scrolls, and says how many rows are below', () => {
 })
 
 test('topJson is one value with null for what is unknown', () => {
-  const json = topJson(table('service', rates({ x: place([2, NaN, NaN, NaN, NaN]) })))
+  const json = topJson(table('service', rates({ x: place([2, NaN, NaN, NaN, NaN]) })), new Map())
   const numbers = {
     connectionsPerSecond: 2,
     packetsInPerSecond: null,
@@ -134,6 +134,16 @@ test('topJson is one value with null for what is unknown', () => {
     total: numbers,
     rows: [{ service: null, realServer: null, places: ['x'], draining: false, ...numbers }],
   })
+})
+
+test('topJson does not take a suspect of outlier detection for one that drains', () => {
+  const draining = (outliers: readonly string[]): readonly (string | null)[] =>
+    topJson(table('real-server'), new Map(outliers.map((one) => [one, {}])))
+      .rows.filter((row) => row.draining)
+      .map((row) => row.realServer)
+  assert.deepEqual(draining([]), ['10.244.0.2:8080'])
+  assert.deepEqual(draining(['10.96.0.9:80/tcp 10.244.0.2:8080']), ['10.244.0.2:8080'])
+  assert.deepEqual(draining(['10.96.0.1:80/tcp 10.244.0.2:8080']), [])
 })
 
 test('shortened keeps both ends and prints no control characters', () => {
