@@ -99,7 +99,7 @@ export const LIMITED = { lets: ENOUGH, reads: 4 }
 /** One connection, whenever it comes. */
 export const TRIED = { lets: 1, reads: Number.POSITIVE_INFINITY }
 const NO_LIMIT = { lets: 0, reads: 0 }
-/** With this limit it gets none while it has any. */
+/** With this connection limit IPVS gives a real server no connection while it has one. */
 const NONE = 1
 
 /** @param lets absent: as many connections as it may have anyway, or none with the weight 0 */

@@ -5,6 +5,7 @@
  */
 import type { Endpoint } from '../service/endpoints.ts'
 import type { Frontend, FrontendKey } from '../service/frontends.ts'
+import { FrontendsByOwner } from '../service/frontends-by-owner.ts'
 import { sameEndpoints, type ServicePort, weightsOf } from '../service/service-port.ts'
 import { OwnedMap } from '../sync/owned-map.ts'
 import { sameList } from '../values/lists.ts'
@@ -41,9 +42,7 @@ const NO_WEIGHTS: readonly number[] = []
 
 export class WantedRelays {
   readonly #families: readonly IpFamily[]
-  readonly #owners = new Map<FrontendKey, Owner>()
-  readonly #frontends = new Map<Owner, Map<FrontendKey, Frontend>>()
-  readonly #dirty = new Set<Owner>()
+  readonly #frontends = new FrontendsByOwner<Owner>((frontend) => this.#ownerOf(frontend))
   readonly #ports = new OwnedMap<RelayKey, RelayedPort>(sameRelayedPort)
   /** The key that each owner claims. */
   readonly #claimed = new Map<Owner, RelayKey>()
@@ -60,22 +59,14 @@ export class WantedRelays {
   /** Sets the frontend that owns `key`, or undefined for none. Most frontends have no node port. */
   frontend(key: FrontendKey, frontend: Frontend | undefined): void {
     this.#setCheckPort(key, frontend?.servicePort.service.healthCheckNodePort ?? 0)
-    const before = this.#owners.get(key)
-    const owner = frontend === undefined ? undefined : this.#ownerOf(frontend.servicePort)
-    if (before !== undefined && before !== owner) this.#remove(key, before)
-    if (frontend === undefined || owner === undefined) return
-    this.#owners.set(key, owner)
-    const own = this.#frontends.get(owner)
-    if (own === undefined) this.#frontends.set(owner, new Map([[key, frontend]]))
-    else own.set(key, frontend)
-    this.#dirty.add(owner)
+    this.#frontends.set(key, frontend)
   }
 
   /** The changes since the previous call, each key once. The cost grows with the number of changed Services only. */
   changes(): readonly RelayChange[] {
     const changed = new Set(this.#dirtyKeys)
-    for (const owner of this.#dirty) for (const key of this.#flush(owner)) changed.add(key)
-    this.#dirty.clear()
+    for (const [owner, frontend] of this.#frontends.takeChanged())
+      for (const key of this.#flush(owner, frontend?.servicePort)) changed.add(key)
     this.#dirtyKeys.clear()
     return Array.from(changed, (key) => ({ key, port: this.#get(key) }))
   }
@@ -85,17 +76,9 @@ export class WantedRelays {
     return wanted !== undefined && this.#checkCounts.has(wanted.port) ? undefined : wanted
   }
 
-  #ownerOf({ family, protocol, name, nodePort }: ServicePort): Owner | undefined {
+  #ownerOf({ servicePort: { family, protocol, name, nodePort } }: Frontend): Owner | undefined {
     if (nodePort === 0 || protocol !== 'tcp' || !this.#families.includes(family)) return undefined
     return `${family} ${name} ${nodePort}`
-  }
-
-  #remove(key: FrontendKey, owner: Owner): void {
-    this.#owners.delete(key)
-    const own = this.#frontends.get(owner)
-    own?.delete(key)
-    if (own?.size === 0) this.#frontends.delete(owner)
-    this.#dirty.add(owner)
   }
 
   /** The API server allots health check ports and node ports from one range, manifests may repeat a number. */
@@ -120,15 +103,12 @@ export class WantedRelays {
   }
 
   /** Updates the claim of one owner and returns the keys whose port has changed. */
-  #flush(owner: Owner): readonly RelayKey[] {
-    // All frontends of a Service port have the same one.
-    const [frontend] = this.#frontends.get(owner)?.values() ?? []
+  #flush(owner: Owner, servicePort: ServicePort | undefined): readonly RelayKey[] {
     const before = this.#claimed.get(owner)
-    if (frontend === undefined) {
+    if (servicePort === undefined) {
       this.#claimed.delete(owner)
       return before !== undefined && this.#ports.withdraw(before, owner) ? [before] : []
     }
-    const { servicePort } = frontend
     const key = keyOf(servicePort.family, servicePort.nodePort)
     this.#claimed.set(owner, key)
     const since = servicePort.service.createdAtMs

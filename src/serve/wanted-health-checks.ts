@@ -1,9 +1,11 @@
 /**
  * Which health check ports must be open and what they count, updated one frontend at a time. A
- * Service owns its port as long as it has any frontend of that IP family, so frontends are stored
- * by key. If two Services claim one port, the older one owns it, as with addresses.
+ * Service owns its port as long as it has any frontend of that IP family. If two Services claim one
+ * port, the older one owns it, as with addresses.
  */
 import type { Frontend, FrontendKey } from '../service/frontends.ts'
+import { FrontendsByOwner } from '../service/frontends-by-owner.ts'
+import type { ServicePort } from '../service/service-port.ts'
 import { OwnedMap } from '../sync/owned-map.ts'
 import type { IpFamily } from '../values/protocol.ts'
 
@@ -32,9 +34,7 @@ type Owner = string
 
 export class WantedHealthChecks {
   readonly #families: readonly IpFamily[]
-  readonly #owners = new Map<FrontendKey, Owner>()
-  readonly #frontends = new Map<Owner, Map<FrontendKey, Frontend>>()
-  readonly #dirty = new Set<Owner>()
+  readonly #frontends = new FrontendsByOwner<Owner>((frontend) => this.#ownerOf(frontend))
   readonly #checks = new OwnedMap<HealthCheckKey, HealthCheck>(sameCount)
   /** The key that each owner claims. */
   readonly #claimed = new Map<Owner, HealthCheckKey>()
@@ -46,22 +46,14 @@ export class WantedHealthChecks {
 
   /** Sets the frontend that owns `key`, or undefined for none. Most frontends have no health check port. */
   frontend(key: FrontendKey, frontend: Frontend | undefined): void {
-    const before = this.#owners.get(key)
-    const owner = frontend === undefined ? undefined : this.#ownerOf(frontend)
-    if (before !== undefined && before !== owner) this.#remove(key, before)
-    if (frontend === undefined || owner === undefined) return
-    this.#owners.set(key, owner)
-    const own = this.#frontends.get(owner)
-    if (own === undefined) this.#frontends.set(owner, new Map([[key, frontend]]))
-    else own.set(key, frontend)
-    this.#dirty.add(owner)
+    this.#frontends.set(key, frontend)
   }
 
   /** The changes since the previous call, each key once. The cost grows with the number of changed Services only. */
   changes(): readonly HealthCheckChange[] {
     const changed = new Set<HealthCheckKey>()
-    for (const owner of this.#dirty) for (const key of this.#flush(owner)) changed.add(key)
-    this.#dirty.clear()
+    for (const [owner, frontend] of this.#frontends.takeChanged())
+      for (const key of this.#flush(owner, frontend?.servicePort)) changed.add(key)
     return Array.from(changed, (key) => ({ key, check: this.#checks.get(key) }))
   }
 
@@ -70,21 +62,11 @@ export class WantedHealthChecks {
     return `${family} ${service.namespace}/${service.name}`
   }
 
-  #remove(key: FrontendKey, owner: Owner): void {
-    this.#owners.delete(key)
-    const own = this.#frontends.get(owner)
-    own?.delete(key)
-    if (own?.size === 0) this.#frontends.delete(owner)
-    this.#dirty.add(owner)
-  }
-
   /** Updates the claims of one owner and returns the keys whose check has changed. */
-  #flush(owner: Owner): readonly HealthCheckKey[] {
+  #flush(owner: Owner, servicePort: ServicePort | undefined): readonly HealthCheckKey[] {
     const changed: HealthCheckKey[] = []
     const before = this.#claimed.get(owner)
     // Port and count are the same in all frontends of a Service.
-    const [frontend] = this.#frontends.get(owner)?.values() ?? []
-    const { servicePort } = frontend ?? {}
     const key =
       servicePort === undefined ? undefined : `${servicePort.family} ${servicePort.service.healthCheckNodePort}`
     if (before !== undefined && before !== key) {

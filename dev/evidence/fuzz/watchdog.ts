@@ -1,6 +1,6 @@
 /**
- * Notices an input that never ends: a thread of its own sees that the same input has run for very
- * long, writes it into a file and ends the process, which nothing inside the main thread could do.
+ * Notices an input that never ends: a second thread sees that the main thread has read the same
+ * input for very long, writes that input into a file and ends the process.
  */
 import { isMainThread, Worker, workerData } from 'node:worker_threads'
 import { mkdirSync, writeFileSync, writeSync } from 'node:fs'

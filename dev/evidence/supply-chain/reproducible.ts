@@ -1,6 +1,6 @@
 /**
- * Whether two builds of one commit are the same: each in a clone of its own, in folders of other
- * names and depths, one after the other, with another time zone, language and umask.
+ * Compares two builds of one commit. Each build has its own clone; the clones differ in the name and
+ * depth of their folder, and the builds in their time, time zone, language and umask.
  */
 import { createHash } from 'node:crypto'
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'

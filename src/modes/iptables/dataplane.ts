@@ -190,7 +190,7 @@ export class IptablesDataplane implements Dataplane {
     return this.#nodePortAddresses[family].includes(address) || mayServe(frontends, address)
   }
 
-  /** Whether the kernel has the desired rules, but for single ones that it refuses for ever, and removals were permitted. */
+  /** Whether removals were permitted, and the kernel has every desired rule but those that it always refuses. */
   get isComplete(): boolean {
     return !this.#isFirstPass && this.loops.isClean
   }

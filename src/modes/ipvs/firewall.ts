@@ -82,8 +82,9 @@ export interface Firewall {
   /** When it needs a pass without a request; undefined: nothing waits. */
   nextDueMs(): number | undefined
   /**
-   * Whether the kernel has everything of it that all Services need, so that nothing else has to do
-   * its work. What one Service needs does not count: a user may make that fail for ever.
+   * Whether the kernel has everything of this firewall that all Services need, so that the rules of
+   * another proxy can be removed. What a single Service needs does not count, because its user can
+   * write what the kernel always refuses.
    */
   readonly isComplete: boolean
   /** From now on it removes what nothing wants, and looks for what others left. */

@@ -1,7 +1,7 @@
 /**
- * The removal of one kind of what other proxies left: once the kernel has everything that takes its place, and
- * again when another proxy has run for a while and is gone. While one keeps writing, it is removed
- * less and less often, and reported.
+ * Removes one kind of rules that other proxies left: at first when the kernel has everything that
+ * takes their place, and again when another proxy has run for a while and has ended. While such a
+ * proxy keeps writing, its rules are removed less and less often, and it is reported.
  */
 import type { ProblemLog } from '../../serve/problem-log.ts'
 import type { AuditShare } from '../../sync/audit.ts'
