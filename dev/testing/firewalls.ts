@@ -1,7 +1,7 @@
 /**
  * Kernel tests that run once more for each further firewall of ipvs mode: `FILE?firewall=NAME` is a
  * run of a file in which daemons have that one, unless the test itself chooses. With --all and in
- * CI these are all tests of traffic, otherwise one; and all of them run in a bare guest too.
+ * CI these are all tests of traffic, which run in a bare guest too; a quick run has none of them.
  */
 import { FIELDS } from '../../src/config/fields.ts'
 import { BARE } from './directives.ts'
@@ -15,14 +15,12 @@ const OF_BARE_GUEST = 'nftables'
 /** Those that a full run has in a bare guest too. */
 const ALSO_BARE = /^test\/kernel\/(?:traffic-[^/]+|nftables-firewall)\.test\.ts$/
 const TRAFFIC = /^test\/kernel\/traffic-[^/]+\.test\.ts$/
-/** Every kind of frontend, from everywhere, in every protocol. */
-const REPRESENTATIVE = 'test/kernel/traffic-frontends.test.ts'
 
 /** The files and their further runs. */
 export function withFirewalls(files: readonly string[], isFull: boolean, firewalls = FURTHER_FIREWALLS): string[] {
   const runsBare = isFull && firewalls.includes(OF_BARE_GUEST)
   return files.flatMap((file) => {
-    const runsAgain = isFull ? TRAFFIC.test(file) : file === REPRESENTATIVE
+    const runsAgain = isFull && TRAFFIC.test(file)
     const bare = `${file}${BARE}`
     return [
       file,

@@ -1,5 +1,5 @@
 /**
- * A thousand established connections and a steady rate of new ones, at every kind of frontend and
+ * A thousand established connections (fewer in a quick run) and a steady rate of new ones, at every kind of frontend and
  * in both families, while the mode is switched and the daemon is restarted: none is dropped and
  * none fails. Each step continues with what the step before left.
  */
@@ -12,12 +12,13 @@ import { ClusterTraffic } from '../support/cluster-traffic.ts'
 import { type Workbench } from '../support/daemon.ts'
 import { boundAddresses, links, rulesText, setsText, virtualServers } from '../support/kernel-state.ts'
 import { eventually, until } from '../support/deadline.ts'
+import { amountOfRun } from '../support/extent.ts'
 import { bothFamilies, everyKind, FAMILIES, frontend, KINDS, settled } from '../support/every-kind.ts'
 import { needs } from './needs.ts'
 
-const ESTABLISHED = 1000
+const ESTABLISHED = amountOfRun(1000, 300)
 const PERIOD_MS = 2000
-const NEW = 10_000
+const NEW = amountOfRun(10_000, 2000)
 const PER_SECOND = 400
 /** IPVS forgets a connection that was reset after 10 s, and connections are counted every 10 s. */
 const FORGOTTEN_MS = 40_000

@@ -16,6 +16,7 @@ import { service } from '../support/manifests.ts'
 import { boundAddresses, kubeLines, virtualServers } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually, until } from '../support/deadline.ts'
+import { amountOfRun } from '../support/extent.ts'
 import { bothFamilies, everyKind, frontend, KINDS, FAMILIES } from '../support/every-kind.ts'
 import { IptablesPrograms } from '../support/iptables-programs.ts'
 import { LiveConnections } from '../support/live-connections.ts'
@@ -140,7 +141,7 @@ describe('a start on a kernel that is right already', needs('iptables-nft'), () 
 
 /** Pods of the recorded Services that the cluster's namespaces answer for, by pod and link. */
 const RECORDED_PODS = { a: ['10.244.0.10', '10.244.0.20', 'fd00:10:244::10'], other: ['10.244.1.20'] }
-const CONNECTIONS = 1000
+const CONNECTIONS = amountOfRun(1000, 300)
 /** Of the requests on each connection. */
 const PERIOD_MS = 2000
 
@@ -194,7 +195,7 @@ describe('a start on what kube-proxy 1.37.2 left', needs('iptables-nft', 'progra
   }
 
   for (const mode of MODES)
-    it(`writes nothing in ${mode} mode and drops none of 1,000 established connections`, async (t) => {
+    it(`writes nothing in ${mode} mode and drops none of ${CONNECTIONS} established connections`, async (t) => {
       await prepare(mode)
       kubeProxyRan(mode)
       const { bench } = counted

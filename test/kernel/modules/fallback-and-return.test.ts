@@ -14,17 +14,18 @@ import { type Workbench } from '../../support/daemon.ts'
 import { rulesText, virtualServers } from '../../support/kernel-state.ts'
 import { sh } from '../../support/programs.ts'
 import { eventually } from '../../support/deadline.ts'
+import { amountOfRun } from '../../support/extent.ts'
 import { bothFamilies, everyKind, FAMILIES, frontend, settled } from '../../support/every-kind.ts'
 import { needs } from '../needs.ts'
 
 /** The program that the kernel starts to load a module. */
 const MODPROBE = '/proc/sys/kernel/modprobe'
-const ESTABLISHED = 1000
+const ESTABLISHED = amountOfRun(1000, 300)
 const PERIOD_MS = 2000
 /** This kernel is slower than the others. */
 const START_MS = 30_000
 /** New connections during the return, at a steady rate. */
-const NEW = 2000
+const NEW = amountOfRun(2000, 600)
 const PER_SECOND = 200
 const PLACES = FAMILIES.map((family) => frontend(1, 'ClusterIP', family, 'tcp'))
 /** xt_ipvs is the match of a rule of ours, which is left out as long as its module is not loaded again. */
@@ -119,7 +120,7 @@ describe('IPVS as a module', needs('program:gcc'), () => {
     assert.equal(daemon.exitCode, null)
   })
 
-  it('is there with all modules of the remedy, and the daemon returns to ipvs mode and neither drops one of 1,000 connections nor refuses a new one', async (t) => {
+  it(`is there with all modules of the remedy, and the daemon returns to ipvs mode and neither drops one of ${ESTABLISHED} connections nor refuses a new one`, async (t) => {
     // What systemd-modules-load does with the file that the warning names.
     const names = /\/etc\/modules-load\.d\/kube-ipvs\.conf that has one of these names a line: ([\w ]+);/.exec(
       bench.log,
