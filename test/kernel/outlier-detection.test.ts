@@ -1,189 +1,228 @@
 /**
  * Endpoints that do not answer, on a kernel and its estimator: they get no new connections while
- * others answer, and get them again when they do. Nothing happens where an endpoint refuses, is slow,
- * or where nothing answers at all.
+ * others answer, and get them again when they do. Nothing happens where an endpoint refuses, is slow
+ * or silent, or where nothing answers at all. The kernel counts every two seconds, so that all of it
+ * waits; Services of their own let the cases wait at the same time.
  */
 import assert from 'node:assert/strict'
-import type { ChildProcess } from 'node:child_process'
-import { readFileSync, writeFileSync } from 'node:fs'
-import { after, afterEach, before, beforeEach, describe, it } from 'node:test'
+import { after, before, describe, it } from 'node:test'
 import { deadline, eventually, until } from '../support/deadline.ts'
 import { rowsOfRun } from '../support/extent.ts'
-import { ENDPOINTS, OutlierNode, VIRTUAL_SERVER } from '../support/outlier-node.ts'
+import { OutlierNode } from '../support/outlier-node.ts'
+import type { OutlierService } from '../support/outlier-service.ts'
+import { sh } from '../support/programs.ts'
 import { needs } from './needs.ts'
 
-const [DEAD] = ENDPOINTS
-const ON = { 'outlier-detection': 'true' }
-/** The kernel counts every two seconds; the clients of a slow kernel are slower too. */
+/** The clients of a slow kernel are slower too. */
 const SOON_MS = 30_000
 const SUSPECTED = 'An endpoint does not answer and gets no new connections'
+/** Of the clients of a Service, a second: each endpoint gets a quarter. */
+const OFTEN = 60
+/** Connections to each endpoint after which a wrong decision would have been made. */
+const MANY = 120
+const SCHEDULERS = rowsOfRun(['sh', 'mh', 'wlc', 'wrr'] as const, (one) => one === 'sh')
+/** Seconds on a network that loses and delays. */
+const [IMPAIRED_S = 0] = rowsOfRun([120, 8], (seconds) => seconds === 8)
 
-describe('an endpoint that does not answer', needs(), () => {
+describe('outlier detection', needs(...SCHEDULERS.map((one) => `ip_vs_${one}` as const)), () => {
   let world: OutlierNode
-  let daemon: ChildProcess
+  const services = new Map<string, OutlierService>()
+  const named = (name: string): OutlierService => {
+    const found = services.get(name)
+    assert.ok(found, name)
+    return found
+  }
+  const suspicions = ({ key }: OutlierService): readonly string[] =>
+    world.bench.log.split('\n').filter((line) => line.includes(SUSPECTED) && line.includes(`"${key}"`))
+  const nothingHappened = async (one: OutlierService): Promise<void> => {
+    assert.deepEqual(await one.weights(), [1, 1, 1, 1])
+    assert.deepEqual(suspicions(one), [])
+    await one.stopClients()
+  }
+
   before(async () => {
-    world = await OutlierNode.start()
-    world.write(ON)
-    daemon = world.bench.start()
-    await world.isServed()
-    world.connectAllTheTime(10, 8)
-  })
-  after(() => world.stop())
-
-  it('gets no new connection soon after its last answer, and keeps those it has', async () => {
-    const held = await Promise.all(Array.from({ length: 8 }, () => world.hold()))
-    const owners = await Promise.all(held.map(({ ask }) => ask()))
-    assert.ok(owners.includes(DEAD), owners.join(' '))
-    // Enough copies to know how many answers are usual.
-    await world.gotConnections(ENDPOINTS, 200)
-    world.kill(DEAD)
-    const diedMs = performance.now()
-    let [lastMs, open] = [diedMs, (await world.seen()).get(DEAD)?.open ?? 0]
-    await eventually(
-      async () => {
-        const { weight = 1, open: now = 0 } = (await world.seen()).get(DEAD) ?? {}
-        if (now > open) lastMs = performance.now()
-        open = now
-        assert.equal(weight, 0)
-      },
-      SOON_MS,
-      20,
-    )
-    console.log(
-      `last new connection after ${Math.round(lastMs - diedMs)} ms, weight 0 after ${Math.round(performance.now() - diedMs)} ms`,
-    )
-    // Two copies of the counters and the time between two reads, with some room.
-    assert.ok(lastMs - diedMs <= deadline(5000), `${lastMs - diedMs} ms`)
-    await eventually(() => assert.ok(world.bench.log.includes(SUSPECTED)))
-    assert.match(world.bench.log, /Event occurred.*EndpointDoesNotAnswer/)
-    assert.deepEqual((await world.weights()).slice(1), [1, 1, 1])
-    assert.ok(held.every(({ socket }) => !socket.destroyed))
-    for (const { socket } of held) socket.unref()
-  })
-
-  it('is shown by status, drain, explain and metrics, and is no difference', async () => {
-    await until('a suspect', async () => (await world.weights())[0] === 0, SOON_MS)
-    await eventually(async () => {
-      const { stdout } = await world.bench.command('status', '--output', 'json')
-      assert.match(stdout, /"outlier":\s*\{\s*"state":\s*"suspect"/)
-    }, SOON_MS)
-    await eventually(async () => {
-      const { stdout } = await world.bench.command('drain')
-      assert.match(stdout, /^nothing is draining on this node$/m)
-      assert.match(stdout, /^10\.2\.1\.1:8080 .* demo\/web:http$/m)
-    }, SOON_MS)
-    await eventually(async () => {
-      const { stdout } = await world.bench.command('explain', 'demo/web')
-      assert.match(stdout, /10\.2\.1\.1:8080 weight 0.*it does not\s+answer/s)
-    }, SOON_MS)
-    const { code, stdout } = await world.bench.command('diff')
-    assert.equal(code, 0, stdout)
-  })
-
-  it('is given its connections again by the first answer after a trial', async () => {
-    world.revive(DEAD)
-    // The wait before the next trial may have become 20 s.
-    await world.haveWeights([1, 1, 1, 1], 90_000)
-    await world.gotConnections([DEAD], 50)
-    await until('the line', () => world.bench.log.includes('An endpoint answers again'))
-  })
-
-  it('is forgotten by a process that starts', async () => {
-    world.kill(DEAD)
-    await until('a suspect', async () => (await world.weights())[0] === 0, SOON_MS)
-    daemon.kill('SIGTERM')
-    await world.bench.ended(daemon)
-    assert.equal((await world.weights())[0], 0)
-    daemon = world.bench.start()
-    await world.haveWeights([1, 1, 1, 1])
-    await until('a suspect again', async () => (await world.weights())[0] === 0, SOON_MS)
-    world.revive(DEAD)
-  })
-})
-
-describe('no endpoint is suspected', needs(), () => {
-  let world: OutlierNode
-  beforeEach(async () => {
     world = await OutlierNode.start({ kubeIPVS: { outlierDetection: true } })
-    world.write({})
+    for (const name of ['web', 'unreachable', 'refuses', 'mute', 'slow', 'half-closed', 'idle', 'all-dead'])
+      services.set(name, world.add(name))
+    services.set('off', world.add('off', { annotations: { 'outlier-detection': 'false' } }))
+    services.set('one-way', world.add('one-way', { protocol: 'udp' }))
+    for (const scheduler of SCHEDULERS) services.set(scheduler, world.add(scheduler, { annotations: { scheduler } }))
     world.bench.start()
     await world.isServed()
   })
-  afterEach(() => world.stop())
-  const nothingHappened = async (): Promise<void> => {
-    assert.deepEqual(await world.weights(), [1, 1, 1, 1])
-    assert.ok(!world.bench.log.includes(SUSPECTED), world.bench.log)
-  }
+  after(() => world.stop())
 
-  it('that refuses connections', async () => {
-    world.stopListening(DEAD)
-    world.connectAllTheTime(10, 8)
-    await world.gotConnections(ENDPOINTS, 250)
-    assert.ok(world.outcomes.refused > 100, JSON.stringify(world.outcomes))
-    await nothingHappened()
+  describe('with Services beside each other', { concurrency: true }, () => {
+    describe('an endpoint that dies', { concurrency: false }, () => {
+      it('gets no new connection soon after its last answer, and keeps those it has', async () => {
+        const web = named('web')
+        web.connectAllTheTime(80)
+        const held = await Promise.all(Array.from({ length: 8 }, () => web.hold()))
+        const owners = await Promise.all(held.map(({ ask }) => ask()))
+        assert.ok(owners.includes(web.dead), owners.join(' '))
+        // Enough copies to know how many answers are usual.
+        await web.gotConnections(200)
+        web.kill()
+        const diedMs = performance.now()
+        let [lastMs, open] = [diedMs, (await web.seen()).get(web.dead)?.open ?? 0]
+        await eventually(
+          async () => {
+            const { weight = 1, open: now = 0 } = (await web.seen()).get(web.dead) ?? {}
+            if (now > open) lastMs = performance.now()
+            open = now
+            assert.equal(weight, 0)
+          },
+          SOON_MS,
+          20,
+        )
+        // Two copies of the counters and the time between two reads, with some room.
+        assert.ok(lastMs - diedMs <= deadline(5000), `${lastMs - diedMs} ms`)
+        await eventually(() => assert.equal(suspicions(web).length, 1))
+        assert.match(world.bench.log, /Event occurred.*EndpointDoesNotAnswer/)
+        assert.deepEqual((await web.weights()).slice(1), [1, 1, 1])
+        assert.ok(held.every(({ socket }) => !socket.destroyed))
+      })
+
+      it('is shown by status, drain and explain, and is no difference', async () => {
+        const web = named('web')
+        await until('a suspect', async () => (await web.weights())[0] === 0, SOON_MS)
+        await eventually(async () => {
+          const { stdout } = await world.bench.command('status', '--output', 'json')
+          assert.match(stdout, /"outlier":\s*\{\s*"state":\s*"suspect"/)
+        }, SOON_MS)
+        await eventually(async () => {
+          const { stdout } = await world.bench.command('drain')
+          assert.match(stdout, /^nothing is draining on this node$/m)
+          assert.match(stdout, /^10\.2\.1\.1:8080 .* demo\/web:http$/m)
+        }, SOON_MS)
+        await eventually(async () => {
+          const { stdout } = await world.bench.command('explain', 'demo/web')
+          assert.match(stdout, /10\.2\.1\.1:8080 weight 0.*it does not\s+answer/s)
+        }, SOON_MS)
+        const { code, stdout } = await world.bench.command('diff')
+        assert.equal(code, 0, stdout)
+      })
+
+      it('is given its connections again by the first answer after a trial', async () => {
+        const web = named('web')
+        web.revive()
+        // The wait before the next trial may have become 20 s.
+        await web.haveWeights([1, 1, 1, 1], 90_000)
+        await web.gotConnections(30, [web.dead])
+        await until('the line', () => world.bench.log.includes('An endpoint answers again'))
+        await web.stopClients()
+      })
+    })
+
+    // The node says so to its clients with ICMP errors, which IPVS counts as packets of the endpoint.
+    it('an endpoint that the node cannot reach is a suspect, and stays one after two trials', async () => {
+      const one = named('unreachable')
+      one.connectAllTheTime(OFTEN)
+      await one.gotConnections(MANY)
+      // Nothing has this address.
+      sh(`ip route add ${one.dead}/32 via 10.2.0.3`)
+      const { packetsOut = 0 } = (await one.seen()).get(one.dead) ?? {}
+      await until('a third suspicion', () => suspicions(one).some((line) => line.includes('nextTrial="20s"')), 90_000)
+      assert.ok(!world.bench.log.split('\n').some((line) => line.includes('answers again') && line.includes(one.key)))
+      // The errors were counted.
+      assert.ok(((await one.seen()).get(one.dead)?.packetsOut ?? 0) > packetsOut)
+      await one.stopClients()
+    })
+
+    for (const scheduler of SCHEDULERS)
+      it(`clients of a dead endpoint are served by others, with the scheduler ${scheduler}`, async () => {
+        const one = named(scheduler)
+        one.connectAllTheTime(OFTEN)
+        await one.gotConnections(60)
+        one.kill()
+        await until('a suspect', async () => (await one.weights())[0] === 0, SOON_MS)
+        const { answered } = one.outcomes
+        await until('answers', () => one.outcomes.answered > answered + 150, SOON_MS)
+        assert.equal(one.outcomes.refused, 0)
+        assert.match(suspicions(one).join('\n'), new RegExp(`realServer="${one.dead.replaceAll('.', '\\.')}:8080"`))
+        await one.stopClients()
+      })
+
+    it('no endpoint is suspected that refuses connections', async () => {
+      const one = named('refuses')
+      one.stopListening()
+      one.connectAllTheTime(OFTEN)
+      await one.gotConnections(MANY)
+      assert.ok(one.outcomes.refused > MANY / 2, JSON.stringify(one.outcomes))
+      await nothingHappened(one)
+    })
+
+    it('no endpoint is suspected that accepts connections and sends nothing', async () => {
+      const one = named('mute')
+      one.turn('mute', one.dead)
+      one.connectAllTheTime(OFTEN)
+      await one.gotConnections(MANY)
+      await nothingHappened(one)
+    })
+
+    it('no endpoint is suspected whose first byte comes after 10 s', async () => {
+      const one = named('slow')
+      one.turn('slow', ...one.endpoints)
+      one.connectAllTheTime(20, 'patient')
+      await until('answers', () => one.outcomes.answered > 50, SOON_MS)
+      assert.equal(one.outcomes.none, 0)
+      await nothingHappened(one)
+    })
+
+    it('no endpoint is suspected of clients that close their direction of a connection', async () => {
+      const one = named('half-closed')
+      one.connectAllTheTime(20, 'half-closed')
+      await one.gotConnections(60)
+      await nothingHappened(one)
+    })
+
+    it('no endpoint is suspected of clients that open connections, and neither use nor close them', async () => {
+      const one = named('idle')
+      one.connectAllTheTime(20, 'idle')
+      await one.gotConnections(60)
+      await nothingHappened(one)
+      // Two copies of the counters with open connections, and no packet.
+      const copied = (await one.seen()).get(one.dead)?.connections
+      await new Promise((resolve) => setTimeout(resolve, 5000))
+      assert.equal((await one.seen()).get(one.dead)?.connections, copied)
+      await nothingHappened(one)
+    })
+
+    it('no endpoint is suspected of a protocol that goes one way', async () => {
+      const one = named('one-way')
+      one.connectAllTheTime(OFTEN, 'datagram')
+      await one.gotConnections(MANY)
+      await nothingHappened(one)
+    })
+
+    it('no endpoint is suspected when all of them are dead', async () => {
+      const one = named('all-dead')
+      one.connectAllTheTime(OFTEN)
+      await one.gotConnections(60)
+      for (const endpoint of one.endpoints) one.kill(endpoint)
+      await one.gotConnections(MANY)
+      await nothingHappened(one)
+    })
+
+    it('no endpoint is suspected of a Service that does not want it', async () => {
+      const one = named('off')
+      one.connectAllTheTime(OFTEN)
+      await one.gotConnections(60)
+      one.kill()
+      await one.gotConnections(MANY)
+      assert.ok(one.outcomes.none > MANY / 4, JSON.stringify(one.outcomes))
+      await nothingHappened(one)
+    })
   })
 
-  it('that accepts connections and sends nothing', async () => {
-    world.stopListening(DEAD)
-    world.listen(DEAD, false)
-    world.connectAllTheTime(10, 8)
-    await world.gotConnections(ENDPOINTS, 250)
-    await nothingHappened()
-  })
-
-  it('when all of them are dead', async () => {
-    world.connectAllTheTime(10, 8)
-    await world.gotConnections(ENDPOINTS, 100)
-    for (const endpoint of ENDPOINTS) world.kill(endpoint)
-    await world.gotConnections(ENDPOINTS, 150)
-    await nothingHappened()
-  })
-
-  it('while the kernel does not count, which is said once', async () => {
-    const setting = '/proc/sys/net/ipv4/vs/run_estimation'
-    assert.equal(readFileSync(setting, 'utf8').trim(), '1')
-    world.connectAllTheTime(10, 8)
-    await world.gotConnections(ENDPOINTS, 50)
-    writeFileSync(setting, '0')
-    await until('the problem', () => world.bench.log.includes('estimation-off'), SOON_MS)
-    world.kill(DEAD)
-    const { none } = world.outcomes
-    await until('clients without an answer', () => world.outcomes.none > none + 50, SOON_MS)
-    await nothingHappened()
-    writeFileSync(setting, '1')
-    await until('it counts again', async () => (await world.weights())[0] === 0, SOON_MS)
-    assert.equal(world.bench.log.split('estimation-off').length, 2)
-  })
-
-  it('of clients that open connections, and close none of them', async () => {
-    world.connectAllTheTime(4, 5, false)
-    await world.gotConnections(ENDPOINTS, 60)
-    await nothingHappened()
+  it('suspects no endpoint on a network that loses 2 % and delays 300 ms in each direction', async () => {
+    const [one, two] = [named('mute'), named('half-closed')]
+    world.impair(300, 2)
+    one.connectAllTheTime(OFTEN)
+    two.connectAllTheTime(20, 'half-closed')
+    await new Promise((resolve) => setTimeout(resolve, IMPAIRED_S * 1000))
+    assert.ok(one.outcomes.answered > 0)
+    await nothingHappened(one)
+    await nothingHappened(two)
   })
 })
-
-for (const scheduler of rowsOfRun(['sh', 'mh', 'wlc', 'wrr'] as const, (one) => one === 'sh'))
-  describe(`an endpoint that does not answer, with the scheduler ${scheduler}`, needs(`ip_vs_${scheduler}`), () => {
-    let world: OutlierNode
-    before(async () => {
-      world = await OutlierNode.start()
-      world.write({ ...ON, scheduler })
-      world.bench.start()
-      await world.isServed()
-    })
-    after(() => world.stop())
-
-    it('gets no new connections, and its clients are served by others', async () => {
-      world.connectAllTheTime(10, 8)
-      await world.gotConnections(ENDPOINTS, 60)
-      world.kill(DEAD)
-      await until('a suspect', async () => (await world.weights())[0] === 0, SOON_MS)
-      const { answered } = world.outcomes
-      await until('answers', () => world.outcomes.answered > answered + 200, SOON_MS)
-      assert.equal(world.outcomes.refused, 0)
-      assert.match(
-        world.bench.log,
-        new RegExp(`realServer="${DEAD.replaceAll('.', '\\.')}:8080" virtualServer="${VIRTUAL_SERVER}"`),
-      )
-    })
-  })
