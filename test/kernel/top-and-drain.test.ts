@@ -168,6 +168,8 @@ describe('top and drain in ipvs mode', () => {
   })
 
   it('counts the connections there are', async () => {
+    // The kernel may still be closing connections of the test before.
+    assert.equal((await waits(`${ADDRESSES.a.IPv4},${ADDRESSES.b.IPv4}`, '--timeout', '60s')).code, 0)
     const connections = [await held(world.cluster, WEB), await held(world.cluster, WEB)]
     try {
       const { rows } = await world.json('--by', 'real-server', '--interval', '100ms', '--address', WEB.address)
@@ -237,6 +239,8 @@ describe('top and drain in ipvs mode', () => {
     world.bench.write('named.yaml', ...(object === undefined ? [] : [object]), ...named)
     const place = frontend(3, 'ClusterIP', 'IPv4', 'tcp')
     await eventually(async () => assert.equal(await world.cluster.ask('client', place, { withinMs: 1000 }), 'b node'))
+    // The kernel may still be closing the connection of the last answer.
+    assert.equal((await waits('demo/web-7', '--timeout', '60s')).code, 0)
     const connection = await held(world.cluster, place)
     const late = await waits('demo/web-7', '--timeout', '0s')
     assert.equal(late.code, 3, late.stderr)
