@@ -5,7 +5,7 @@
 export interface BackoffLimits {
   /** Wait after the first failure, in milliseconds. */
   readonly firstMs: number
-  /** Longest wait in milliseconds, jitter included. */
+  /** Longest wait in milliseconds, without jitter. */
   readonly maxMs: number
 }
 
@@ -20,7 +20,11 @@ export class Backoff {
   readonly #random: () => number
   #failures = 0
 
-  /** `random` returns a number from 0 to 1, 1 excluded, and makes each wait up to twice as long; default: no jitter. */
+  /**
+   * `random` returns a number from 0 to 1, 1 excluded, and makes each wait up to twice as long, the
+   * longest too: without that, thousands of nodes would ask in the rhythm of their first failure
+   * for as long as an outage lasts. Default: no jitter.
+   */
   constructor(limits: BackoffLimits, random = (): number => 0) {
     this.#limits = limits
     this.#random = random
@@ -29,7 +33,7 @@ export class Backoff {
   /** Counts a failure and returns the wait after it in milliseconds. */
   next(): number {
     const plainMs = backoffMs(this.#limits, ++this.#failures)
-    return Math.min(Math.round(plainMs * (1 + this.#random())), this.#limits.maxMs)
+    return Math.round(plainMs * (1 + this.#random()))
   }
 
   /** Makes the next wait the first one again. Call it after a period without failures, not after a single success. */

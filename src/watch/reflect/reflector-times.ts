@@ -18,7 +18,7 @@ export interface ReflectorTimes {
   readonly healthyMs?: number
   /** First wait after a failure. Default 800. */
   readonly backoffFirstMs?: number
-  /** Longest wait after a failure. Default 30,000. */
+  /** Longest wait after a failure; jitter makes it up to twice as long. Default 30,000. */
   readonly backoffMaxMs?: number
 }
 
