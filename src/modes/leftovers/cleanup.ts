@@ -121,6 +121,6 @@ async function removeAll(reconciler: Reconciler, signal: AbortSignal): Promise<F
     // Until all of them are due: what is left at the end is what could not be done.
     const dueMs = Math.max(...failures.map(({ retryAtMs }) => retryAtMs))
     // A timer may fire a moment early, and a pass with nothing due would look like success.
-    while (now() < dueMs) await sleep(dueMs - now() + 1, undefined, { signal })
+    for (let leftMs = dueMs - now(); leftMs > 0; leftMs = dueMs - now()) await sleep(leftMs + 1, undefined, { signal })
   }
 }

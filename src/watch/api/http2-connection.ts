@@ -186,11 +186,15 @@ export class Http2Connection {
   /** Looks again when the silence would be long enough. */
   #wait(): void {
     clearTimeout(this.#timer)
-    const silentMs = performance.now() - this.#heardMs
-    this.#timer = setTimeout(() => {
-      if (performance.now() - this.#heardMs < this.#times.silenceMs) this.#wait()
-      else this.#ping()
-    }, this.#times.silenceMs - silentMs).unref()
+    const leftMs = this.#times.silenceMs - (performance.now() - this.#heardMs)
+    this.#timer = setTimeout(
+      () => {
+        if (performance.now() - this.#heardMs < this.#times.silenceMs) this.#wait()
+        else this.#ping()
+        // It may have run out since it was compared, and Node warns of negative times.
+      },
+      Math.max(0, leftMs),
+    ).unref()
   }
 
   #ping(): void {

@@ -149,6 +149,31 @@ test('Http2Connection may be closed at any moment, and then pings nobody', async
   assert.deepEqual(uncaught, [])
 })
 
+// Node writes a warning to standard error for a timer of a negative time.
+test('Http2Connection may wait until the very moment at which a silence is long enough', async (t) => {
+  const server = await serve(t, { http2: true })
+  const socket = connect(server.port, '127.0.0.1')
+  await once(socket, 'connect')
+  const connection = new Http2Connection(socket, {
+    origin: `http://127.0.0.1:${server.port}`,
+    times: { silenceMs: 5, answerMs: 60_000 },
+  })
+  t.after(() => connection.close())
+  const warnings: Error[] = []
+  const onWarning = (warning: Error): void => void warnings.push(warning)
+  process.on('warning', onWarning)
+  t.after(() => process.off('warning', onWarning))
+  // Each look at the clock takes two milliseconds, so the silence ends between two looks.
+  let nowMs = 0
+  t.mock.method(performance, 'now', () => (nowMs += 2))
+  const get = { method: 'GET', path: '/', headers: {}, signal: NEVER, headersTimeoutMs: 60_000 } as const
+  const answered = connection.request(get, () => undefined)
+  const response = await answered
+  for await (const chunk of response) void chunk
+  await new Promise((resolve) => setTimeout(resolve, 50))
+  assert.deepEqual(warnings, [])
+})
+
 /** Collects the errors that would end the process until the test ends, instead of its own listeners. */
 function collectUncaught(t: TestContext): Error[] {
   const errors: Error[] = []
