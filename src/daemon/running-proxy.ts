@@ -52,7 +52,8 @@ export class RunningProxy {
   readonly #options: RunningProxyOptions
   readonly #schedule: SwitchSchedule
   readonly #failure = Promise.withResolvers<never>()
-  readonly #closed = Promise.withResolvers<never>()
+  /** Of one switch: a promise that outlives a race keeps its result, here a whole proxy. */
+  #closed = Promise.withResolvers<never>()
   #isClosed = false
   /** What the file says; the proxy that runs may have an earlier configuration with another mode. */
   #configuration: KubeProxyConfiguration
@@ -227,6 +228,7 @@ export class RunningProxy {
     log.info('Replacing the proxy', { mode: old.mode, configured: configuration.mode, reason: SWITCH_REASONS[reason] })
     // A node that serves in ipvs mode is not taken out of it for a firewall that cannot work.
     const mayFallBack = reason !== 'firewall' || old.mode !== 'ipvs'
+    this.#closed = Promise.withResolvers<never>()
     const preparing = prepare(configuration, { isReplacement: true, mayFallBack })
     let next: PreparedProxy
     try {

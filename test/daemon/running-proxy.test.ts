@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
 import { defaultConfiguration } from '../../src/config/load.ts'
 import type { KubeProxyConfiguration, ProxyMode } from '../../src/config/types.ts'
 import type { Handover } from '../../src/daemon/proxy.ts'
@@ -26,6 +28,7 @@ function world(t: TestContext, switchBack = false) {
   let nowMs = 0
   let count = 0
   const failures: ((error: CodedError) => void)[] = []
+  const prepared: WeakRef<object>[] = []
   let last: Handover | undefined
   const handover = (number: number): Handover => {
     last = { close: async () => void seen.push(`close what ${number} left`) } as Handover // nothing else is used here
@@ -69,7 +72,9 @@ function world(t: TestContext, switchBack = false) {
       if (isReplacement) assert.equal(from, last)
       await saw('start')()
     }
-    return { proxy, start, discard: saw('discard') }
+    const next: PreparedProxy = { proxy, start, discard: saw('discard') }
+    prepared.push(new WeakRef(next))
+    return next
   }
   const configured = (mode: ProxyMode): KubeProxyConfiguration => {
     const configuration = defaultConfiguration(mode)
@@ -96,7 +101,7 @@ function world(t: TestContext, switchBack = false) {
   }
   const taken = (): string[] => seen.splice(0)
   const warnings = (): string[] => log.lines.flatMap(({ level, message }) => (level === 'warn' ? [message] : []))
-  return { running, configured, kernel, events, failures, pass, taken, warnings }
+  return { running, configured, kernel, events, failures, prepared, pass, taken, warnings }
 }
 
 test('a change of the mode starts the new proxy with what the old one leaves, after it has opened the kernel', async (t) => {
@@ -113,6 +118,30 @@ test('a change of the mode starts the new proxy with what the old one leaves, af
   await pass()
   assert.deepEqual([taken(), proxy.mode], [['release 1 ipvs', 'start 2 iptables'], 'iptables'])
   assert.deepEqual(warnings(), [])
+})
+
+test('a proxy that was replaced, or that was prepared in vain, is kept by nothing', async (t) => {
+  const { running, configured, kernel, prepared, pass } = world(t)
+  setFlagsFromString('--expose-gc')
+  const collect = runInNewContext('gc') as () => void // --expose-gc makes it
+  const proxy = running('ipvs')
+  await proxy.start()
+  for (const mode of ['iptables', 'ipvs', 'iptables'] as const) {
+    proxy.reconfigure(configured(mode))
+    await pass(20 * MINUTE_MS)
+  }
+  const opened = Promise.withResolvers<void>()
+  kernel.opened = opened.promise
+  proxy.reconfigure(configured('ipvs'))
+  await pass(20 * MINUTE_MS)
+  proxy.reconfigure(configured('iptables'))
+  opened.resolve()
+  await pass()
+  collect()
+  const kept = prepared.flatMap((one, index) => (one.deref() === undefined ? [] : [index + 1]))
+  // The last stays until the next switch.
+  assert.deepEqual(kept, [5])
+  assert.equal(proxy.mode, 'iptables')
 })
 
 test('a mode that is changed and changed back while the next proxy opens the kernel is not switched', async (t) => {
