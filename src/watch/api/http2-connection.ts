@@ -84,18 +84,20 @@ export class Http2Connection {
    */
   isSpoken(signal: AbortSignal): Promise<boolean> {
     const session = this.#session
-    return new Promise((resolve, reject) => {
-      let cause: unknown = new ApiError('api-reset', 'the server closed the connection')
-      session.once('remoteSettings', () => resolve(true))
-      session.once('error', (error) => {
-        cause = error
-      })
-      session.once('close', () => {
-        if (this.#socket.bytesRead > 0) resolve(false)
-        else reject(cause)
-      })
-      signal.addEventListener('abort', () => reject(signal.reason), { once: true })
+    const { promise, resolve, reject } = Promise.withResolvers<boolean>()
+    let cause: unknown = new ApiError('api-reset', 'the server closed the connection')
+    session.once('remoteSettings', () => resolve(true))
+    session.once('error', (error) => {
+      cause = error
     })
+    session.once('close', () => {
+      if (this.#socket.bytesRead > 0) resolve(false)
+      else reject(cause)
+    })
+    const onAbort = (): void => reject(signal.reason)
+    signal.addEventListener('abort', onAbort, { once: true })
+    // Node keeps a signal with a listener as long as those that it was made of, here the process's.
+    return promise.finally(() => signal.removeEventListener('abort', onAbort))
   }
 
   /**

@@ -1,6 +1,6 @@
 /** How a dead server is noticed over HTTP/2, and that a live one is kept. Over real sockets on loopback. */
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
+import { getEventListeners, once } from 'node:events'
 import type { ServerHttp2Stream } from 'node:http2'
 import { connect } from 'node:net'
 import { test, type TestContext } from 'node:test'
@@ -124,6 +124,20 @@ test('HttpPool sends nothing more over a connection on which a request got no an
   await assert.rejects(get(other, '/lost', NEVER, 50), { code: 'api-silent' })
   assert.deepEqual(await texts(other, '/b'), ['x'])
   assert.ok(!streams.includes('/lost'))
+})
+
+test('Http2Connection has asked whether HTTP/2 is spoken, and leaves nothing at the signal of the process', async (t) => {
+  const abort = new AbortController()
+  const ask = async (http2: boolean): Promise<boolean> => {
+    const { port } = await serve(t, { http2 })
+    const socket = connect(port, '127.0.0.1')
+    await once(socket, 'connect')
+    const connection = new Http2Connection(socket, { origin: `http://127.0.0.1:${port}` })
+    t.after(() => connection.close())
+    return connection.isSpoken(abort.signal)
+  }
+  assert.deepEqual([await ask(true), await ask(false)], [true, false])
+  assert.deepEqual(getEventListeners(abort.signal, 'abort'), [])
 })
 
 // Node emits 'connect' on a session that was destroyed meanwhile, and an error in a listener ends the process.
