@@ -33,8 +33,9 @@ export function hasFailing<Item, Op>(sync: TableSync<Item, Op>): boolean {
 }
 
 /**
- * Errors that are a table's fault, not the key's: missing rights, memory, module or device, or
- * answers of the kernel that are lost or malformed. A Service cannot cause these, but it can cause
+ * Errors that are a table's fault, not the key's: missing rights, memory, module or device, answers
+ * of the kernel that are lost or malformed, a program that does not run or does not end, or a lock
+ * that another program keeps. A Service cannot cause these, but it can cause
  * EINVAL (an address that the kernel refuses) or EPROTONOSUPPORT (SCTP with an IPVS that was built
  * without it).
  */
@@ -50,6 +51,12 @@ const FAULTS_OF_TABLES: ReadonlySet<string> = new Set([
   'netlink-closed',
   'genl-family-missing',
   'device-missing',
+  'program-missing',
+  'program-failed',
+  'program-timeout',
+  'program-output',
+  'iptables-missing',
+  'iptables-locked',
 ])
 
 /**
