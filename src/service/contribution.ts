@@ -9,8 +9,7 @@ import { type Problem, ProblemList } from '../values/errors.ts'
 import { IP_FAMILIES } from '../values/protocol.ts'
 import { type AnnotationReader, NO_CHOICES, type ServiceChoices } from './annotations.ts'
 import { CostCount, type Costs, type Room, type Shortage, VIRTUAL_SERVER_COSTS } from './costs.ts'
-import { countPlaces, type FamilyParts, makeFrontend, placesOf } from './frontend-places.ts'
-import type { Frontend, FrontendKey } from './frontends.ts'
+import { countPlaces, type Frontend, type FrontendKey, makeFrontend, placesOf } from './frontends.ts'
 import { JoinedSlices } from './joined-slices.ts'
 import {
   type NodeContext,
@@ -20,7 +19,7 @@ import {
   READS_VIRTUAL_IPS,
 } from './node-context.ts'
 import type { EndpointSlice, Service } from './objects.ts'
-import { ServicePorts } from './service-ports.ts'
+import { type FamilyOfService, ServicePorts } from './service-port.ts'
 import { rangesInForce, sourceRangeProblems } from './source-ranges.ts'
 import { type AddressUse, permittedExternalIps, permittedVips } from './virtual-ips.ts'
 
@@ -143,7 +142,7 @@ export function* frontendsOf(
 /** READS_* bits, without those of the ports. */
 function readsOf(
   service: Service,
-  families: readonly FamilyParts[],
+  families: readonly FamilyOfService[],
   node: NodeContext,
   { nodePorts }: FrontendSettings,
 ): number {
@@ -199,7 +198,7 @@ function familiesOf(
   node: NodeContext,
   settings: FrontendSettings,
   problems: ProblemList,
-): readonly FamilyParts[] {
+): readonly FamilyOfService[] {
   const { maxFrontends: limit = Number.POSITIVE_INFINITY, nodePorts, usesExternalIps = true } = settings
   const { bindsAddresses: binds = true, clusterIpOwner = noOwner } = settings
   const use: AddressUse = { binds, clusterIpOwner }
@@ -217,7 +216,6 @@ function familiesOf(
       all.length === 0 ? NO_ADDRESSES : new Set(all.filter(isOwn))
     const ownVips = ofFamily(vips)
     return {
-      service,
       choices,
       family,
       clusterIp,

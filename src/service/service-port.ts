@@ -1,23 +1,31 @@
 /**
- * One port of a Service in one family, with its endpoints selected: made once, so that nothing
- * selects endpoints a second time.
+ * One port of a Service in one family, with its endpoints selected: made once, when it is first
+ * needed, so that nothing selects endpoints a second time. Ports whose endpoints are the same share
+ * them and all that is selected from them.
  */
+import type { Budget, Work } from '../values/budget.ts'
 import { sameList } from '../values/lists.ts'
 import type { IpFamily, Protocol } from '../values/protocol.ts'
 import type { ServiceChoices } from './annotations.ts'
-import type { Endpoint, PortSelections, Selection } from './endpoints.ts'
+import { type Endpoint, type PortSelections, selectEndpoints, type Selection } from './endpoints.ts'
+import type { JoinedSlices, PortSources } from './joined-slices.ts'
+import { type NodePlace, READS_NODE_PORT_ADDRESSES } from './node-context.ts'
 import type { Service, ServicePortSpec, SliceEndpoint } from './objects.ts'
 import { type SourceRanges, sameSourceRanges } from './source-ranges.ts'
-import { DEFAULT_WEIGHT } from './weights.ts'
+import { DEFAULT_WEIGHT, endpointWeights } from './weights.ts'
 
 /** What all ports of one Service have in common in one family. */
 export interface FamilyOfService {
-  readonly service: Service
   readonly choices: ServiceChoices
   readonly family: IpFamily
+  readonly clusterIp: string
   readonly vips: ReadonlySet<string>
   readonly externalIps: ReadonlySet<string>
+  /** Number of addresses beyond the limit of frontends, which were not examined. */
+  readonly ignored: number
   readonly ignoresExternalIps: boolean
+  /** The addresses of the frontends of a node port; undefined is every address of the node. */
+  readonly nodePortPlaces: readonly (string | undefined)[]
   readonly firewall: SourceRanges | undefined
 }
 
@@ -78,39 +86,136 @@ export interface ServicePort extends PortEndpoints {
 
 const NO_WEIGHTS: readonly number[] = []
 
-/** `namespace/name:port`, or `namespace/name` when the port has no name (Kubernetes' ServicePortName). */
-function servicePortName(service: Service, port: ServicePortSpec): string {
-  return `${service.namespace}/${service.name}${port.name === '' ? '' : `:${port.name}`}`
-}
+const NONE: readonly Endpoint[] = []
 
-/** The ServicePort of `spec`, one of the ports of `shared.service`. */
-export function makeServicePort(
-  spec: ServicePortSpec,
-  { service, choices, family, vips, externalIps, ignoresExternalIps, firewall }: FamilyOfService,
-  { candidates, cluster, local, internal, external, weights }: PortEndpoints,
-  { localReadyEndpoints, acceptsHealthChecks }: Pick<ServicePort, 'localReadyEndpoints' | 'acceptsHealthChecks'>,
-): ServicePort {
-  return {
-    name: servicePortName(service, spec),
-    family,
-    protocol: spec.protocol,
-    port: spec.port,
-    nodePort: spec.nodePort,
-    service,
-    choices,
-    vips,
-    externalIps,
-    ignoresExternalIps,
-    firewall,
-    localReadyEndpoints,
-    acceptsHealthChecks,
-    // Not spread: a cold start makes one for each port of the cluster.
-    candidates,
-    cluster,
-    local,
-    internal,
-    external,
-    weights,
+/**
+ * The ports of one Service, each made when it is first asked for. The limit counts entries of
+ * slices that are worked through, because a port costs as much when none of its endpoints is used.
+ */
+export class ServicePorts {
+  readonly #service: Service
+  readonly #joined: JoinedSlices
+  readonly #node: NodePlace
+  readonly #budget: Budget
+  /** Undefined: the port is left out. */
+  readonly #ports = new Map<FamilyOfService, Map<ServicePortSpec, ServicePort | undefined>>()
+  readonly #endpoints = new Map<PortSources, PortEndpoints>()
+  readonly #localReady: { [family in IpFamily]?: number } = {}
+  /** Entries of slices that may still be worked through. */
+  #entriesLeft: number
+  #reads = 0
+
+  /** @param maxEntries entries of slices that all ports together may have, shared ones counted once */
+  constructor(service: Service, joined: JoinedSlices, node: NodePlace, maxEntries: number, budget: Budget) {
+    this.#service = service
+    this.#joined = joined
+    this.#node = node
+    this.#entriesLeft = maxEntries
+    this.#budget = budget
+  }
+
+  /** READS_* bits of what the ports so far depend on. */
+  get reads(): number {
+    return this.#reads
+  }
+
+  /** The Service port of `spec`; undefined when it has more entries than are left. */
+  *of(spec: ServicePortSpec, family: FamilyOfService): Work<ServicePort | undefined> {
+    const made = this.#portsIn(family)
+    if (made.has(spec)) return made.get(spec)
+    const sources = this.#joined.sourcesOf(family.family, spec.protocol, spec.name)
+    const endpoints = yield* this.#endpointsOf(sources, family)
+    // kube-proxy answers health checks only for Services with a port for them.
+    const hasChecks = this.#service.healthCheckNodePort !== 0
+    const localReadyEndpoints = hasChecks ? yield* this.#localReadyIn(family.family) : 0
+    const port = endpoints && this.#make(spec, family, endpoints, localReadyEndpoints)
+    made.set(spec, port)
+    return port
+  }
+
+  #make(
+    { name, protocol, port, nodePort }: ServicePortSpec,
+    { choices, family, vips, externalIps, ignoresExternalIps, firewall }: FamilyOfService,
+    { candidates, cluster, local, internal, external, weights }: PortEndpoints,
+    localReadyEndpoints: number,
+  ): ServicePort {
+    const service = this.#service
+    return {
+      name: `${service.namespace}/${service.name}${name === '' ? '' : `:${name}`}`,
+      family,
+      protocol,
+      port,
+      nodePort,
+      service,
+      choices,
+      vips,
+      externalIps,
+      ignoresExternalIps,
+      firewall,
+      localReadyEndpoints,
+      acceptsHealthChecks: service.healthCheckNodePort === 0 || this.#acceptsHealthChecks(nodePort, family),
+      // Not spread: a cold start makes one for each port of the cluster.
+      candidates,
+      cluster,
+      local,
+      internal,
+      external,
+      weights,
+    }
+  }
+
+  /** How many entries the slices have for `spec`, used or not. */
+  entriesOf({ protocol, name }: ServicePortSpec, { family }: FamilyOfService): number {
+    return this.#joined.entriesOf(family, protocol, name)
+  }
+
+  #portsIn(family: FamilyOfService): Map<ServicePortSpec, ServicePort | undefined> {
+    let ports = this.#ports.get(family)
+    if (ports === undefined) this.#ports.set(family, (ports = new Map()))
+    return ports
+  }
+
+  /** Undefined when the port has more entries than are left. */
+  *#endpointsOf(
+    sources: PortSources | undefined,
+    { choices: { weights } }: FamilyOfService,
+  ): Work<PortEndpoints | undefined> {
+    if (sources === undefined) return this.#select(NONE, weights && [])
+    const known = this.#endpoints.get(sources)
+    if (known !== undefined || sources.entries > this.#entriesLeft) return known
+    this.#entriesLeft -= sources.entries
+    const candidates = yield* this.#joined.endpoints(sources, this.#budget)
+    const own = weights && (yield* endpointWeights(weights, candidates, this.#node, this.#budget))
+    if (this.#budget.spent()) yield
+    const endpoints = this.#select(candidates, own)
+    this.#endpoints.set(sources, endpoints)
+    return endpoints
+  }
+
+  #select(candidates: readonly Endpoint[], weights: readonly number[] | undefined): PortEndpoints {
+    const { internalTrafficPolicy, externalTrafficPolicy } = this.#service
+    const selected = selectEndpoints(internalTrafficPolicy, externalTrafficPolicy, candidates, this.#node)
+    const { cluster, local, internal, external } = selected
+    this.#reads |= cluster.reads
+    return { candidates, cluster, local, internal, external, weights }
+  }
+
+  /**
+   * As kube-proxy in ipvs mode: a port with a node port opens the health check port only where node
+   * ports have an address.
+   */
+  #acceptsHealthChecks(nodePort: number, family: IpFamily): boolean {
+    if (nodePort === 0) return true
+    this.#reads |= READS_NODE_PORT_ADDRESSES
+    return this.#node.localHealthChecks?.includes(family) !== true
+  }
+
+  *#localReadyIn(family: IpFamily): Work<number> {
+    const known = this.#localReady[family]
+    if (known !== undefined) return known
+    const count = yield* this.#joined.localReadyEndpoints(family, this.#budget)
+    this.#localReady[family] = count
+    return count
   }
 }
 
