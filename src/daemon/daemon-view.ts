@@ -42,7 +42,7 @@ export function daemonView(proxy: Inspected, nowMs: number): DaemonView {
     health: healthOf(proxy),
     awaiting: [...readiness.awaited],
     counts: {
-      services: desired.serviceCount,
+      services: desired.objects.serviceCount,
       frontends: desired.frontendCount,
       conflicts: desired.lossCount,
       draining: drains.length,

@@ -160,7 +160,7 @@ async function servicesView(proxy: Inspected, parameters: URLSearchParams): Prom
 function ownersOf({ desired, node }: Inspected, parameters: URLSearchParams): readonly string[] {
   if (parameters.has('service')) {
     const name = checked(parameters, 'service', OBJECT)
-    return desired.service(name) === undefined ? [] : [name]
+    return desired.objects.service(name) === undefined ? [] : [name]
   }
   const place = placeOfWords(parameters)
   if (place === undefined)
@@ -171,7 +171,7 @@ function ownersOf({ desired, node }: Inspected, parameters: URLSearchParams): re
     )
   const keys = keysAt(place, node.view.context.nodePortAddresses)
   const owners = new Set(keys.flatMap((key) => desired.claims(key)[0]?.owner ?? []))
-  return Array.from(owners).filter((owner) => desired.service(owner) !== undefined)
+  return Array.from(owners).filter((owner) => desired.objects.service(owner) !== undefined)
 }
 
 /** What the mirrors of the tables say: a question does not read the kernel. */

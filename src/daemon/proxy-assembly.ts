@@ -139,7 +139,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
         if (changesArrived.hasSubscribers) changesArrived.publish({ changes } satisfies ChangesArrived)
         health.apply(changes)
         // Compares with the slices as they were, so before the loop takes the changes in.
-        metrics.sync.changed(changes, desired)
+        metrics.sync.changed(changes, desired.objects)
         nodeLabels.apply(changes)
         // The context of frontends, so before the loop; and passes may not begin with the context before.
         node.apply(changes)
@@ -240,7 +240,8 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
   const { events } = options
   const isShared = options.needsNode !== false
   const serviceEvents =
-    events && new ServiceEvents({ nodeName, isShared, events, endpointNodes: () => desired.endpointNodes(), now })
+    events &&
+    new ServiceEvents({ nodeName, isShared, events, endpointNodes: () => desired.objects.endpointNodes(), now })
   const rivals = new Rivals({ nodeName, problems, events: options.events, now })
   const syncPeriodMs = (): number => periodsOf(configuration()).syncPeriodMs
   const health = options.health ?? new ProxyHealth({ nodeName, families, syncPeriodMs, now })

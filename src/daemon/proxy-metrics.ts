@@ -64,7 +64,7 @@ function sourcesOf(options: ProxyMetricsOptions): Sources {
       ? {}
       : { firewall: { configured: firewall.configured, active: firewall.name, reason: firewall.lack } }),
     featureGates: () => featureGatesOf(configuration.featureGates),
-    serviceCount: () => desired.serviceCount,
+    serviceCount: () => desired.objects.serviceCount,
     conflictCount: () => desired.lossCount,
     room: () => desired.room,
     labelledNodeCount: () => nodeLabels.nodeCount,

@@ -10,6 +10,7 @@ import type { Mode, ModeWatch } from '../modes/mode.ts'
 import type { Relays } from '../relay/relays.ts'
 import type { HealthChecks } from '../serve/health-checks.ts'
 import type { ProblemLog } from '../serve/problem-log.ts'
+import type { AppliedObjects } from '../sync/applied-objects.ts'
 import type { DesiredFrontends, FrontendListener } from '../sync/desired-frontends.ts'
 import type { SyncLoop } from '../sync/loop.ts'
 import type { PlanRow } from '../sync/plan.ts'
@@ -29,7 +30,7 @@ import type { ProxyListener } from './proxy-listener.ts'
 import type { Readiness } from './readiness.ts'
 import type { Rivals } from './rivals.ts'
 import type { ServiceEvents } from './service-events.ts'
-import { type KnownObjects, SharedSource } from './shared-source.ts'
+import { SharedSource } from './shared-source.ts'
 
 /** Everything that is open while the proxy lives. */
 export interface ProxyParts {
@@ -64,7 +65,7 @@ export interface ProxyParts {
 /** What a proxy leaves to the one that takes its place. */
 export interface Handover {
   readonly source: SharedSource
-  readonly objects: KnownObjects
+  readonly objects: AppliedObjects
   readonly healthChecks: HealthChecks
   readonly relays: Relays
   /** Of all Nodes; undefined: not known. */
@@ -219,10 +220,10 @@ export class Proxy {
   }
 
   #handover(): Handover | undefined {
-    const { desired: objects, healthChecks: ports, localhostNodePorts, nodeLabels } = this.#parts
+    const { desired, healthChecks: ports, localhostNodePorts, nodeLabels } = this.#parts
     const source = this.#source
     if (!(source instanceof SharedSource)) return undefined
-    source.hold(objects)
+    source.hold(desired.objects)
     const healthChecks = ports.release()
     const relays = localhostNodePorts.release()
     const close = (): Promise<void> => {
@@ -230,7 +231,7 @@ export class Proxy {
       relays.close()
       return source.close()
     }
-    return { source, objects, healthChecks, relays, nodeLabels: nodeLabels.labels, close }
+    return { source, objects: desired.objects, healthChecks, relays, nodeLabels: nodeLabels.labels, close }
   }
 }
 

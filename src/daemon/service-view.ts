@@ -19,7 +19,7 @@ import { formatCidr } from '../values/cidr.ts'
 import type { Problem } from '../values/errors.ts'
 
 export interface ServiceViewOptions {
-  readonly desired: Pick<DesiredFrontends, 'claimedBy' | 'claims' | 'service'>
+  readonly desired: Pick<DesiredFrontends, 'claimedBy' | 'claims' | 'objects'>
   readonly problems: Pick<ProblemLog, 'current'>
   readonly mode: Pick<Mode, 'name'> & { readonly dataplane: Pick<Mode['dataplane'], 'wanted'> }
   readonly nodeName: string
@@ -50,7 +50,7 @@ async function serviceText(owner: string, options: ServiceViewOptions): Promise<
     if (budget.spentBySteps()) await budget.turn()
   }
   const [namespace = '', name = ''] = owner.split('/')
-  const annotations = annotationsIn(desired.service(owner)?.annotations ?? '')
+  const annotations = annotationsIn(desired.objects.service(owner)?.annotations ?? '')
   return textOf({ namespace, name, ports, problems: found, omitted, annotations, wanted, omittedRows }, budget)
 }
 

@@ -4,16 +4,10 @@
  * the time that the API server needs to answer.
  */
 import type { Node, ObjectChange, ObjectKind } from '../service/objects.ts'
+import type { AppliedObjects } from '../sync/applied-objects.ts'
 import { newBudget } from '../values/event-loop.ts'
 import type { Problem } from '../values/errors.ts'
 import type { ObjectSink, Source } from '../watch/source.ts'
-
-/** Services and slices as last applied. */
-export interface KnownObjects {
-  apply(change: ObjectChange): void
-  /** Every object as an addition. What is applied while it is read may be among them. */
-  objects(): Iterable<ObjectChange>
-}
 
 type Report =
   | { readonly changes: readonly ObjectChange[] }
@@ -79,7 +73,7 @@ export class SharedSource {
   }
 
   /** The proxy stops: from now on changes only keep its objects up to date. */
-  hold(objects: KnownObjects): void {
+  hold(objects: AppliedObjects): void {
     this.#receiver = {
       apply: (changes) => this.#keepUp(changes, objects),
       listed: () => undefined,
@@ -91,7 +85,7 @@ export class SharedSource {
    * Delivers everything that is known to the next proxy, in portions, and from now on everything.
    * @param objects of the proxy before, as given to `hold`
    */
-  async handOver(objects: KnownObjects, sink: ObjectSink): Promise<void> {
+  async handOver(objects: AppliedObjects, sink: ObjectSink): Promise<void> {
     this.#receiver = {
       // What changes meanwhile is as new as what is still to be delivered, or newer.
       apply: (changes) => {
@@ -108,7 +102,7 @@ export class SharedSource {
     sink.apply([...this.#removed.values()])
     const budget = newBudget()
     let portion: ObjectChange[] = []
-    for (const change of objects.objects()) {
+    for (const change of objects.additions()) {
       portion.push(change)
       const isDue = budget.spentBySteps()
       if (portion.length < PORTION && !isDue) continue
@@ -133,7 +127,7 @@ export class SharedSource {
     if (last !== undefined) this.#nodes.set(key, { node: last, isGone: node === undefined })
   }
 
-  #keepUp(changes: readonly ObjectChange[], objects: KnownObjects): void {
+  #keepUp(changes: readonly ObjectChange[], objects: AppliedObjects): void {
     for (const change of changes) {
       objects.apply(change)
       const key = `${change.kind} ${change.key}`

@@ -6,7 +6,8 @@
  */
 import { type Part, TABLES } from '../sync/part.ts'
 import type { Frontend, FrontendKey } from '../service/frontends.ts'
-import type { EndpointSlice, ObjectChange } from '../service/objects.ts'
+import type { ObjectChange } from '../service/objects.ts'
+import type { AppliedObjects } from '../sync/applied-objects.ts'
 import type { PassReport } from '../sync/pass.ts'
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
 import { Histogram, PROGRAMMING_SECONDS, SYNC_SECONDS } from './histogram.ts'
@@ -35,11 +36,6 @@ class IpFamilyCounts {
       this.programmingSeconds.observe(Math.max(0, nowMs - triggeredAtMs) / 1000)
     this.passTriggers.length = 0
   }
-}
-
-/** EndpointSlices by key (`namespace/name`). */
-export interface KnownSlices {
-  slice(key: string): EndpointSlice | undefined
 }
 
 export interface SyncCountsOptions {
@@ -85,7 +81,7 @@ export class SyncCounts {
    * trigger time of a slice stays the same, the change had another cause (kube-proxy compares the
    * endpoints)
    */
-  changed(changes: readonly ObjectChange[], known: KnownSlices): void {
+  changed(changes: readonly ObjectChange[], known: Pick<AppliedObjects, 'slice'>): void {
     const nowMs = this.#wallMs()
     for (const change of changes) {
       if (change.kind === 'nodes') continue

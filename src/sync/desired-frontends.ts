@@ -1,23 +1,22 @@
 /**
- * Turns objects into winning frontends: holds Services, slices and the node context, and computes
- * only the owners (Services) that changed. The cost depends on the number of dirty owners, not on
+ * Turns objects and the node context into winning frontends, and computes only the owners
+ * (Services) that changed. The cost depends on the number of dirty owners, not on
  * the number of Services.
  * @impure
  */
 import { frontendsOf, type FrontendSettings } from '../service/contribution.ts'
 import { type Frontend, frontendComparison, type FrontendKey } from '../service/frontends.ts'
 import { changedFields, type NodeContext } from '../service/node-context.ts'
-import type { EndpointSlice, ObjectChange, Service } from '../service/objects.ts'
+import type { ObjectChange, Service } from '../service/objects.ts'
 import type { Budget, Work } from '../values/budget.ts'
 import type { Problem } from '../values/errors.ts'
 import { newBudget } from '../values/event-loop.ts'
-import { ClusterIps } from './cluster-ips.ts'
+import { AppliedObjects } from './applied-objects.ts'
 import { DirtyOwners } from './dirty-owners.ts'
 import { type Claim, type Loss, OwnedMap } from './owned-map.ts'
 import { OwnerRecords } from './owner-records.ts'
 import { OwnerWork } from './owner-work.ts'
 import { namespaceOf, NodeRoom } from './node-room.ts'
-import { OwnedSlices, sliceKeyOf } from './owned-slices.ts'
 
 /** Who receives what has changed. */
 export interface FrontendListener {
@@ -34,8 +33,7 @@ export interface FrontendListener {
 const MAX_DECISIONS = 20
 
 export class DesiredFrontends {
-  readonly #services = new Map<string, Service>()
-  readonly #slices = new OwnedSlices()
+  readonly objects = new AppliedObjects()
   readonly #owned = new OwnedMap<FrontendKey, Frontend>(frontendComparison())
   readonly #dirty = new DirtyOwners<OwnerWork>()
   readonly #records = new OwnerRecords()
@@ -43,7 +41,6 @@ export class DesiredFrontends {
   #isInAll = false
   readonly room: NodeRoom
   readonly #troubled = new Set<string>()
-  readonly #clusterIps = new ClusterIps(this.#services)
   readonly #settings: FrontendSettings
   /** Of all work here. */
   readonly budget: Budget
@@ -53,7 +50,7 @@ export class DesiredFrontends {
   constructor(context: NodeContext, settings: FrontendSettings = {}, budget = newBudget()) {
     this.#context = context
     this.budget = budget
-    this.#settings = { clusterIpOwner: (address) => this.#clusterIps.owner(address), ...settings }
+    this.#settings = { clusterIpOwner: (address) => this.objects.clusterIpOwner(address), ...settings }
     this.room = new NodeRoom({
       limit: settings.maxCost ?? (() => Number.POSITIVE_INFINITY),
       services: () => this.#ages(),
@@ -63,9 +60,10 @@ export class DesiredFrontends {
 
   /** Applies one change of a Service or a slice. A Node's change is left to the caller, who makes the context. */
   apply(change: ObjectChange): void {
-    if (change.kind === 'services') this.#applyService(change.key, change.value)
-    else if (change.kind === 'endpointslices')
-      for (const owner of this.#slices.apply(change.key, change.value)) this.#dirty.mark(owner)
+    const { kind, key, value } = change
+    if (kind === 'services' && this.objects.service(key)?.createdAtMs !== value?.createdAtMs)
+      this.room.servicesChanged(namespaceOf(key))
+    for (const owner of this.objects.apply(change)) this.#dirty.mark(owner)
   }
 
   /** Replaces the view of the node: owners that read a field that differs become dirty. */
@@ -73,7 +71,8 @@ export class DesiredFrontends {
     const changed = changedFields(this.#context, context)
     this.#context = context
     if (changed === 0) return
-    for (const owner of this.#services.keys()) if ((this.#records.reads(owner) & changed) !== 0) this.#dirty.mark(owner)
+    for (const [owner] of this.objects.services())
+      if ((this.#records.reads(owner) & changed) !== 0) this.#dirty.mark(owner)
   }
 
   /**
@@ -146,23 +145,6 @@ export class DesiredFrontends {
     return this.#dirty.longSize
   }
 
-  /** The slice of this key (`namespace/name`) as last applied. */
-  slice(key: string): EndpointSlice | undefined {
-    return this.#slices.get(key)
-  }
-
-  /** Every Service and slice as last applied, as an addition. It follows changes while it is read. */
-  *objects(): Generator<ObjectChange, void, void> {
-    for (const [key, value] of this.#services) yield { kind: 'services', key, value }
-    for (const value of this.#slices.values()) yield { kind: 'endpointslices', key: sliceKeyOf(value), value }
-  }
-
-  /** The node of each endpoint that has one: the same names many times. It follows changes while it is read. */
-  *endpointNodes(): Generator<string, void, void> {
-    for (const { endpoints } of this.#slices.values())
-      for (const { nodeName } of endpoints) if (nodeName !== '') yield nodeName
-  }
-
   get(key: FrontendKey): Frontend | undefined {
     return this.#owned.get(key)
   }
@@ -186,11 +168,6 @@ export class DesiredFrontends {
     return this.#owned.claims(key)
   }
 
-  /** The Service of this key (`namespace/name`) as last applied. */
-  service(key: string): Service | undefined {
-    return this.#services.get(key)
-  }
-
   /** What a Service claims, won or lost, as last computed. */
   claimedBy(owner: string): readonly FrontendKey[] {
     return this.#records.claimed(owner)
@@ -206,42 +183,29 @@ export class DesiredFrontends {
     return this.#owned.takeNewLosses()
   }
 
-  get serviceCount(): number {
-    return this.#services.size
-  }
-
   /** How many Services have made each choice in force, by the names in CHOICE_NAMES. */
   choiceCounts(): ReadonlyMap<string, number> {
     return this.#records.choiceCounts()
   }
 
-  #applyService(owner: string, service: Service | undefined): void {
-    const before = this.#services.get(owner)
-    if (before?.createdAtMs !== service?.createdAtMs) this.room.servicesChanged(namespaceOf(owner))
-    if (service === undefined) this.#services.delete(owner)
-    else this.#services.set(owner, service)
-    this.#dirty.mark(owner)
-    for (const concerned of this.#clusterIps.changed(owner, before, service)) this.#dirty.mark(concerned)
-  }
-
   *#ages(): Generator<{ readonly owner: string; readonly since: number }, void, void> {
-    for (const [owner, { createdAtMs }] of this.#services) yield { owner, since: createdAtMs }
+    for (const [owner, { createdAtMs }] of this.objects.services()) yield { owner, since: createdAtMs }
   }
 
   readonly #isNeededFirst = (owner: string): boolean => {
-    const service = this.#services.get(owner)
+    const service = this.objects.service(owner)
     return service !== undefined && isNeededFirst(service)
   }
 
   #workOf(owner: string): OwnerWork {
-    const service = this.#services.get(owner)
+    const service = this.objects.service(owner)
     return new OwnerWork({
       owner,
       since: service?.createdAtMs ?? 0,
       frontends:
         service === undefined
           ? undefined
-          : (turn) => frontendsOf(service, this.#slices.of(owner), this.#context, this.#settings, turn),
+          : (turn) => frontendsOf(service, this.objects.slicesOf(owner), this.#context, this.#settings, turn),
       room: this.room,
       budget: this.budget,
       claimed: this.#records.claimed(owner),

@@ -2,17 +2,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { SharedSource } from '../../src/daemon/shared-source.ts'
 import type { Node, ObjectChange } from '../../src/service/objects.ts'
-import { DesiredFrontends } from '../../src/sync/desired-frontends.ts'
+import { AppliedObjects } from '../../src/sync/applied-objects.ts'
 import type { ObjectSink } from '../../src/watch/source.ts'
 import { node, service, slice } from '../support/objects.ts'
-
-const CONTEXT = {
-  nodeName: 'node0',
-  zone: '',
-  nodeIps: {},
-  localAddresses: new Set<string>(),
-  nodePortAddresses: { IPv4: [], IPv6: [] },
-}
 
 const put = (name: string): ObjectChange => ({ kind: 'services', key: `demo/${name}`, value: service({ name }) })
 const gone = (name: string): ObjectChange => ({ kind: 'services', key: `demo/${name}`, value: undefined })
@@ -79,7 +71,7 @@ test('SharedSource keeps the latest change of each object while no proxy has sta
 
 test('SharedSource hands over every object, problem and complete list, and asks the source for nothing', async () => {
   const { shared, source, closed } = open()
-  const before = new DesiredFrontends(CONTEXT)
+  const before = new AppliedObjects()
   const first = recorder()
   shared.deliverTo({
     ...first.sink,
@@ -110,7 +102,7 @@ test('SharedSource hands over every object, problem and complete list, and asks 
 
 test('SharedSource delivers lists that become complete, and changes that arrive, while it hands over', async () => {
   const { shared, source } = open()
-  const before = new DesiredFrontends(CONTEXT)
+  const before = new AppliedObjects()
   shared.hold(before)
   const state = new Map<string, boolean>()
   let isBusy = false

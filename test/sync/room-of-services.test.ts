@@ -56,7 +56,7 @@ class World {
   put(owner: string, { ports, endpoints, createdAtMs = 0 }: Shape): void {
     const [namespace = '', name = ''] = owner.split('/')
     const all = Array.from({ length: ports }, (_, index) => ({ name: `p${index}`, port: index + 1 }))
-    const known = this.desired.service(owner)
+    const known = this.desired.objects.service(owner)
     const value = service({
       namespace,
       name,
@@ -218,7 +218,7 @@ describe('DesiredFrontends beyond the room of the node', () => {
       while (world.has('x/one')[0] === 0 || !world.desired.room.isUndecided('x/one')) world.round()
       change()
       world.finish()
-      const left = world.desired.service('x/one') === undefined ? 0 : 2
+      const left = world.desired.objects.service('x/one') === undefined ? 0 : 2
       assert.deepEqual([world.has('x/one')[0], world.has('x/young')[0]], [left, 300])
       assert.equal(world.desired.room.total, 30_000 + 5 * left)
     }
@@ -320,7 +320,7 @@ describe('DesiredFrontends beyond the room of the node', () => {
     ] as const) {
       const world = new World({ costs })
       world.put('a/web', { ports: 10, endpoints: 100 })
-      const known = world.desired.service('a/web')
+      const known = world.desired.objects.service('a/web')
       assert.ok(known)
       const change = { ...known, externalIps: ['198.18.0.1'] }
       world.desired.apply({ kind: 'services', key: 'a/web', value: change })
