@@ -5,8 +5,7 @@
  */
 import { deadlineSignal } from '../node/deadline.ts'
 import { CodedError } from '../values/errors.ts'
-import { explainService, type Explanation, rulesUnread } from './explain/explanation.ts'
-import { explainKernel, fromKernel } from './explain/kernel-only.ts'
+import { explainKernel, explainService, type Explanation, fromKernel, rulesUnread } from './explain/explanation.ts'
 import { addressOfPod, findServices, type Knowledge, nearestTo, openKnowledge } from './knowledge.ts'
 import { pathKeys, predictPaths } from './explain/paths.ts'
 import { type PacketSource, parseSource, parseTarget, type Target } from './explain/target.ts'
