@@ -32,8 +32,6 @@ const RECEIVE_BYTES = 64 << 10
 export interface NetlinkSocketOptions {
   /** Receive queue of the kernel in bytes, default 8 MiB; without CAP_NET_ADMIN net.core.rmem_max caps it. */
   readonly receiveBufferBytes?: number
-  /** Largest datagram in bytes, default 8 MiB; without CAP_NET_ADMIN net.core.wmem_max caps it. */
-  readonly sendBufferBytes?: number
   /** Multicast groups to join (RTNLGRP_*). */
   readonly groups?: readonly number[]
   /** NETLINK_GET_STRICT_CHK: rtnetlink dumps honour the filters in their request. */
@@ -76,9 +74,10 @@ export class NetlinkSocket implements Transport {
     this.#libc = c
     this.fd = fd
     const receiveBytes = options.receiveBufferBytes ?? DEFAULT_BUFFER_BYTES
-    const sendBytes = options.sendBufferBytes ?? DEFAULT_BUFFER_BYTES
     if (!this.#option(SOL_SOCKET, SO_RCVBUFFORCE, receiveBytes)) this.#option(SOL_SOCKET, SO_RCVBUF, receiveBytes)
-    if (!this.#option(SOL_SOCKET, SO_SNDBUFFORCE, sendBytes)) this.#option(SOL_SOCKET, SO_SNDBUF, sendBytes)
+    // The largest datagram; net.core.wmem_max caps it without CAP_NET_ADMIN.
+    if (!this.#option(SOL_SOCKET, SO_SNDBUFFORCE, DEFAULT_BUFFER_BYTES))
+      this.#option(SOL_SOCKET, SO_SNDBUF, DEFAULT_BUFFER_BYTES)
     // Kernels before 4.12 have neither: error texts are then missing and echoes longer, nothing else changes.
     this.#option(SOL_NETLINK, NETLINK_EXT_ACK, 1)
     this.#option(SOL_NETLINK, NETLINK_CAP_ACK, 1)
