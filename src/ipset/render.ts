@@ -1,10 +1,10 @@
-/** The set and the entry of each membership of a frontend. Several memberships may be one entry. */
-import type { AddressFrontend } from '../service/frontends.ts'
-import { hairpinsOf, type Membership, type Role, ROLES } from '../service/policy.ts'
+/** The set and the entry of each membership of a frontend, several of which may be one entry. */
+import { type Membership, type Role, ROLES, sharedHairpins } from '../service/policy.ts'
+import { Contributions } from '../sync/contributions.ts'
 import type { Protocol } from '../values/protocol.ts'
-import { definitionOf, type SetName, type SetRole, setName } from './catalogue.ts'
+import { definitionOf, type SetName, setName, type SetRole } from './catalogue.ts'
 import { formatEntry, fullLength } from './entry-text.ts'
-import type { SetEntry } from './types.ts'
+import { entryKey, type SetEntry } from './types.ts'
 
 const SETS: Readonly<Record<Exclude<Role, 'node-port' | 'node-port-local'>, SetRole>> = {
   hairpin: 'LOOP-BACK',
@@ -60,19 +60,15 @@ function asListed(membership: Membership): Membership {
   return second.endsWith(whole) ? { ...membership, second: second.slice(0, -whole.length) } : membership
 }
 
-const HAIRPINS = new WeakMap<AddressFrontend['servicePort']['candidates'], Map<string, readonly SetEntry[]>>()
-const NONE: readonly SetEntry[] = []
-/** Of so few candidates it is not kept that none has an entry: most Services have few, and none on this node. */
-const FEW_CANDIDATES = 64
+/** The hairpin entries of a frontend. */
+export const hairpinEntries = sharedHairpins(entryOf)
 
-/** The hairpin entries of a frontend: one list for all frontends with the same candidates. */
-export function hairpinEntries(frontend: AddressFrontend, nodeName: string): readonly SetEntry[] {
-  const { candidates, protocol } = frontend.servicePort
-  const key = `${protocol} ${nodeName}`
-  const known = HAIRPINS.get(candidates)
-  const entries = known?.get(key) ?? hairpinsOf(frontend, nodeName).map(entryOf)
-  if (entries.length === 0 && candidates.length <= FEW_CANDIDATES) return NONE
-  if (known === undefined) HAIRPINS.set(candidates, new Map([[key, entries]]))
-  else known.set(key, entries)
-  return entries
+/** Which entries belong in the sets of ipset; nothing is wanted yet. */
+export function wantedEntries(): Contributions<SetEntry> {
+  return new Contributions({
+    key: entryKey,
+    equal: (a, b) => a.set === b.set && a.entry === b.entry,
+    set: (entry) => entry.set,
+    rank: (set) => definitionOf(set)?.rank ?? 0,
+  })
 }

@@ -64,6 +64,30 @@ export function hairpinsOf({ servicePort }: AddressFrontend, nodeName: string): 
     .map(({ address, port }) => ({ role: 'hairpin', family, address, port, protocol, second: address }))
 }
 
+/** Of so few candidates it is not kept that none has a hairpin: most Services have few, and none on this node. */
+const FEW_CANDIDATES = 64
+
+/**
+ * Makes a function that returns what a firewall has for the hairpins of a frontend: one list for all
+ * frontends with the same candidates. @param of what it has for one
+ */
+export function sharedHairpins<Entry>(
+  of: (hairpin: Membership) => Entry,
+): (frontend: AddressFrontend, nodeName: string) => readonly Entry[] {
+  const lists = new WeakMap<AddressFrontend['servicePort']['candidates'], Map<string, readonly Entry[]>>()
+  const none: readonly Entry[] = []
+  return (frontend, nodeName) => {
+    const { candidates, protocol } = frontend.servicePort
+    const key = `${protocol} ${nodeName}`
+    const known = lists.get(candidates)
+    const list = known?.get(key) ?? hairpinsOf(frontend, nodeName).map(of)
+    if (list.length === 0 && candidates.length <= FEW_CANDIDATES) return none
+    if (known === undefined) lists.set(candidates, new Map([[key, list]]))
+    else known.set(key, list)
+    return list
+  }
+}
+
 /**
  * The memberships of one frontend, without `hairpinsOf`, in the order of ROLES. Those of the whole
  * Service (its health check node port) come from each of its frontends, so that they stay until the

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { CATALOGUE, definitionOf } from '../../src/ipset/catalogue.ts'
 import { entryKey, type SetEntry, setOfKey } from '../../src/ipset/types.ts'
-import { wantedEntries } from '../../src/ipset/wanted-entries.ts'
+import { wantedEntries } from '../../src/ipset/render.ts'
 import { someEntry } from './arbitraries.ts'
 
 const entry = (set: string, text: string): SetEntry => ({ set, entry: text })

@@ -4,7 +4,7 @@
  */
 import { type NftElement, nftKey } from '../../../nftables/types.ts'
 import type { AddressFrontend } from '../../../service/frontends.ts'
-import { hairpinsOf, type Membership, membershipsOf, type Role } from '../../../service/policy.ts'
+import { type Membership, membershipsOf, type Role, sharedHairpins } from '../../../service/policy.ts'
 import { Contributions } from '../../../sync/contributions.ts'
 import { type NftSetName, SET_NAMES } from './layout.ts'
 
@@ -58,22 +58,8 @@ export function placeOf({ address, port, servicePort }: AddressFrontend): string
   return `${address} . ${servicePort.protocol} . ${port}`
 }
 
-const HAIRPINS = new WeakMap<AddressFrontend['servicePort']['candidates'], Map<string, readonly NftElement[]>>()
-const NONE: readonly NftElement[] = []
-/** Of so few candidates it is not kept that none has an element: most Services have few, and none on this node. */
-const FEW_CANDIDATES = 64
-
-/** The hairpin elements of a frontend: one list for all frontends with the same candidates. */
-export function hairpinElements(frontend: AddressFrontend, nodeName: string): readonly NftElement[] {
-  const { candidates, protocol } = frontend.servicePort
-  const key = `${protocol} ${nodeName}`
-  const known = HAIRPINS.get(candidates)
-  const elements = known?.get(key) ?? hairpinsOf(frontend, nodeName).map(hairpinElement)
-  if (elements.length === 0 && candidates.length <= FEW_CANDIDATES) return NONE
-  if (known === undefined) HAIRPINS.set(candidates, new Map([[key, elements]]))
-  else known.set(key, elements)
-  return elements
-}
+/** The hairpin elements of a frontend. */
+export const hairpinElements = sharedHairpins(hairpinElement)
 
 function hairpinElement({ family, address, protocol, port, second }: Membership): NftElement {
   const value = `${address ?? ''} . ${protocol ?? 'tcp'} . ${port ?? 0} . ${second ?? ''}`
