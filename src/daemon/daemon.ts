@@ -5,8 +5,8 @@ import { modeIsDefault, proxyStarting } from '../events/event-objects.ts'
 import { RequestCounts } from '../metrics/request-counts.ts'
 import { periodsOf } from '../modes/mode.ts'
 import { kernelFamilies } from '../node/families.ts'
+import type { ProcessLog } from '../serve/log.ts'
 import { CollectionAtRest } from './collection-at-rest.ts'
-import type { DaemonEnd, DaemonOptions } from './daemon-options.ts'
 import { LateServers } from './late-servers.ts'
 import { PassTotals } from './pass-log.ts'
 import { applyOomScore, growFreely, growSparingly } from './process.ts'
@@ -14,7 +14,7 @@ import { prepareProxy } from './proxy-assembly.ts'
 import { ProxyHealth } from './proxy-health.ts'
 import { reachApiServer } from './reach-api-server.ts'
 import { RunningProxy } from './running-proxy.ts'
-import { chooseSources } from './sources.ts'
+import { chooseSources, type SourceSettings } from './sources.ts'
 import { logStart, NO_MODE } from './start-log.ts'
 
 const now = (): number => performance.now()
@@ -23,6 +23,30 @@ const now = (): number => performance.now()
 const CLOSE_MS = 800
 /** When no first pass has ended by then, it waits for something that a changed configuration may provide. */
 const FOLLOW_AFTER_MS = 5000
+
+/** What the command line gives to the daemon. */
+export interface DaemonOptions extends SourceSettings {
+  /** The daemon ends after one pass over everything, and serves no ports. */
+  readonly once: boolean
+  /** The file that the configuration was read from; the daemon follows it. Absent: flags only. */
+  readonly configurationFile?: string | undefined
+  /** Reads that file again, with the flags that count with a file. Rejects with what is wrong with it. */
+  readonly readConfiguration: () => Promise<KubeProxyConfiguration>
+  /** For /flagz: every flag with its value. */
+  readonly flags: () => Readonly<Record<string, string>>
+  /** Resolves with the name of the signal that asks the daemon to stop. */
+  readonly stop: Promise<string>
+  /** SIGHUP stops the daemon unless this function, called for each one, returns true. */
+  readonly onHangup: (take: () => boolean) => void
+  readonly log: ProcessLog
+}
+
+/** How the daemon ends. */
+export interface DaemonEnd {
+  /** The daemon was asked to stop. Otherwise it ended after its pass. */
+  readonly isStopped: boolean
+  readonly passes: PassTotals
+}
 
 /**
  * Runs until `stop` resolves, or with `once` until everything was tried once. Rejects when only a

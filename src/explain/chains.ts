@@ -3,9 +3,10 @@
  * returns, the policy at the end. A rule that matches with a chance, or that cannot be judged,
  * makes two ways; all of them are followed.
  */
-import { FALSE } from './judgement.ts'
-import { judgeRule, type RuleJudgement } from './rule-judgement.ts'
+import type { RuleMatch } from '../iptables/rule-parts.ts'
 import type { WholeChain } from '../iptables/whole-tables.ts'
+import { FALSE, type Judgement, TRUE, unknown } from './judgement.ts'
+import { JUDGES } from './matches.ts'
 import { type ParsedRule, rulesOf } from './rules.ts'
 import { assumed, type Ended, type PacketState, type Prediction, times, withCondition, withStep } from './state.ts'
 import { applyTarget } from './targets.ts'
@@ -166,4 +167,33 @@ class TableWalk {
       }
     }
   }
+}
+
+interface RuleJudgement {
+  readonly judgement: Judgement
+  readonly sets: readonly { readonly name: string; readonly entry: string | undefined }[]
+}
+
+const NO_SETS: RuleJudgement['sets'] = []
+
+/** Whether a packet matches a rule: a match that does not outweighs those that cannot be judged. */
+function judgeRule(rule: ParsedRule, state: PacketState, prediction: Prediction): RuleJudgement {
+  let all: Judgement = TRUE
+  let sets = NO_SETS
+  for (const match of rule.matches) {
+    const judgement = judgeMatch(match, state, prediction)
+    if (judgement.kind === 'no') return { judgement, sets: NO_SETS }
+    if (judgement.kind === 'yes') {
+      if (judgement.sets !== undefined) sets = [...sets, ...judgement.sets]
+    } else if (judgement.kind === 'chance') {
+      if (all.kind === 'chance') all = { kind: 'chance', chance: all.chance * judgement.chance }
+      else if (all.kind === 'yes') all = judgement
+    } else if (all.kind !== 'unknown') all = judgement
+  }
+  return { judgement: all, sets }
+}
+
+function judgeMatch(match: RuleMatch, state: PacketState, prediction: Prediction): Judgement {
+  const judge = JUDGES.get(match.name)
+  return judge === undefined ? unknown(`the match ${match.name}`) : judge(match, state, prediction)
 }

@@ -3,6 +3,7 @@
  * the Node was deleted the last known one is used, so that no node port is lost with it.
  */
 import type { Problem } from '../values/errors.ts'
+import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
 import {
   type InterfaceAddress,
   localAddressesOf,
@@ -11,7 +12,6 @@ import {
   withoutPrimaryProblem,
 } from './node-addresses.ts'
 import { type NodeContext, nodeIpsOf, type NodeLabels } from './node-context.ts'
-import { NodePortServices } from './node-port-services.ts'
 import type { Node, Service } from './objects.ts'
 import type { VirtualIpRule } from './virtual-ips.ts'
 
@@ -92,4 +92,34 @@ export class NodeState {
       ],
     }
   }
+}
+
+const NONE: readonly IpFamily[] = []
+
+/** In which IP families Services have node ports, as Services come, change and go. */
+class NodePortServices {
+  /** Families by Service, without those that have no node port: nearly all. */
+  readonly #families = new Map<string, readonly IpFamily[]>()
+  readonly #counts: Record<IpFamily, number> = { IPv4: 0, IPv6: 0 }
+
+  has(family: IpFamily): boolean {
+    return this.#counts[family] > 0
+  }
+
+  /** @param service undefined: it is gone. Returns whether `has` has changed for a family. */
+  set(key: string, service: Service | undefined): boolean {
+    const families = familiesOf(service)
+    const before = this.#families.get(key) ?? NONE
+    const had = IP_FAMILIES.filter((family) => this.has(family))
+    for (const family of before) this.#counts[family]--
+    for (const family of families) this.#counts[family]++
+    if (families.length === 0) this.#families.delete(key)
+    else this.#families.set(key, families)
+    return IP_FAMILIES.some((family) => had.includes(family) !== this.has(family))
+  }
+}
+
+function familiesOf(service: Service | undefined): readonly IpFamily[] {
+  if (service === undefined || service.ports.every(({ nodePort }) => nodePort === 0)) return NONE
+  return IP_FAMILIES.filter((family) => service.clusterIps[family] !== undefined)
 }

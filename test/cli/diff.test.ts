@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { remarksOn } from '../../src/cli/daemon-remarks.ts'
+import { remarksOn } from '../../src/cli/diff.ts'
 import type { DaemonView } from '../../src/inspect/view.ts'
 import { DAEMON } from './known-status.ts'
 

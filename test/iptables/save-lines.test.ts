@@ -11,7 +11,7 @@ import { saveLines } from '../../src/iptables/save-lines.ts'
 import { foreignReferences, itemsOf, parsePolicies, parseSave, parseShown } from '../../src/iptables/save-text.ts'
 import { wholeTables } from '../../src/iptables/whole-tables.ts'
 import { IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
-import { endpointCounters } from '../../src/traffic/rule-counters.ts'
+import { endpointCounters } from '../../src/traffic/rules-reader.ts'
 
 /** As iptables 1.8.9 prints a comment with all that a reader could take for something else. */
 const HOSTILE = `-m comment --comment "first

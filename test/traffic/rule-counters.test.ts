@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { endpointCounters } from '../../src/traffic/rule-counters.ts'
+import { endpointCounters } from '../../src/traffic/rules-reader.ts'
 
 test('endpointCounters reads the rule that translates to the endpoint, and no other', () => {
   const saved = [

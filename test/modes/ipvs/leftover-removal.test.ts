@@ -1,8 +1,7 @@
 /** When what other proxies left is removed, and what happens while one keeps writing. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { LeftoverRemovals } from '../../../src/modes/ipvs/leftover-removals.ts'
-import { LeftoverRemoval } from '../../../src/modes/ipvs/leftover-removal.ts'
+import { LeftoverRemoval, LeftoverRemovals } from '../../../src/modes/ipvs/leftover-removals.ts'
 import { AuditShare } from '../../../src/sync/audit.ts'
 import type { Budget } from '../../../src/values/budget.ts'
 import type { Problem } from '../../../src/values/errors.ts'
