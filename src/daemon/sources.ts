@@ -9,7 +9,7 @@ import { type Events, EventRecorder, loggedEvents } from '../events/event-record
 import { findProgram, runProgram, searchPath } from '../node/programs.ts'
 import { VirtualIpGuard } from '../service/virtual-ip-guard.ts'
 import { type Cidr, parseCidrs } from '../values/cidr.ts'
-import { CodedError } from '../values/errors.ts'
+import { CodedError, unlessMissing } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
 import { VERSION } from '../values/well-known.ts'
 import type { PluginCall, PluginResult, RunPlugin } from '../watch/api/exec-plugin.ts'
@@ -176,12 +176,7 @@ export function execPluginRunner(deadlineMs = PLUGIN_MS): RunPlugin {
     const program = command.includes('/') ? command : findProgram(command, searchPath(process.env['PATH']))
     if (program === undefined) return undefined
     const signal = new AbortController().signal
-    try {
-      const call = { program, args, env: { ...process.env, ...env }, deadlineMs, withDescendants: true, signal }
-      return await runProgram(call)
-    } catch (error) {
-      if (error instanceof CodedError && error.code === 'program-missing') return undefined
-      throw error
-    }
+    const call = { program, args, env: { ...process.env, ...env }, deadlineMs, withDescendants: true, signal }
+    return unlessMissing('program-missing', () => runProgram(call))
   }
 }

@@ -53,6 +53,19 @@ export class MissingFeature extends CodedError {
   }
 }
 
+/**
+ * What `open` resolves to; undefined when it rejects with this code, because the kernel or the node
+ * does not have it.
+ */
+export function unlessMissing<T>(code: string, open: () => Promise<T>): Promise<T | undefined> {
+  return Promise.resolve()
+    .then(open)
+    .catch((error: unknown) => {
+      if (error instanceof CodedError && error.code === code) return undefined
+      throw error
+    })
+}
+
 /** What was thrown, as an error. */
 export function asError(thrown: unknown): Error {
   return thrown instanceof Error ? thrown : new Error(String(thrown))

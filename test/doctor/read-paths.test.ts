@@ -3,19 +3,9 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { pathFact } from '../../src/doctor/read-paths.ts'
 import type { End, Outcome, PacketPath, PathStep } from '../../src/explain/types.ts'
-import type { VirtualServerFields } from '../../src/ipvs/types.ts'
+import { makeVirtualServer } from '../support/virtual-servers.ts'
 
-const SERVER: VirtualServerFields = {
-  family: 'IPv4',
-  address: '10.96.0.1',
-  port: 80,
-  protocol: 'tcp',
-  scheduler: 'rr',
-  flags: 0,
-  timeoutSeconds: 0,
-  netmask: 0xffffffff,
-  persistenceEngine: '',
-}
+const SERVER = makeVirtualServer('10.96.0.1')
 const step = (changes: Partial<PathStep>): PathStep => ({
   hook: 'INPUT',
   table: 'filter',

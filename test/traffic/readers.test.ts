@@ -10,26 +10,17 @@ import { countInVirtualServers } from '../../src/modes/look/virtual-servers.ts'
 import { RatesReader } from '../../src/traffic/rates-reader.ts'
 import { readRules } from '../../src/traffic/rules-reader.ts'
 import type { Sample } from '../../src/traffic/sample.ts'
+import { makeRealServer, makeVirtualServer } from '../support/virtual-servers.ts'
 import { place, realServer, sample } from './samples.ts'
 
 const { signal } = new AbortController()
 
 const counted = (address: string, connections: number): CountedVirtualServer => ({
-  fields: {
-    family: 'IPv4',
-    address,
-    port: 80,
-    protocol: 'tcp',
-    scheduler: 'rr',
-    flags: 0,
-    timeoutSeconds: 0,
-    netmask: 0xffffffff,
-    persistenceEngine: '',
-  },
+  fields: makeVirtualServer(address),
   traffic: Float64Array.of(connections, 0, 0, 0, 0),
 })
 const destination = (address: string, port = 8080): CountedDestination => ({
-  realServer: { address, port, weight: 1, forwarding: 'masquerade', upperThreshold: 0, lowerThreshold: 0 },
+  realServer: makeRealServer(address, 1, port),
   activeConnections: 2,
   inactiveConnections: 3,
   persistentConnections: 0,

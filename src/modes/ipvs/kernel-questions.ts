@@ -15,8 +15,8 @@ import { askScheduler } from '../../ipvs/scheduler.ts'
 import type { NetlinkConnection } from '../../netlink/connection.ts'
 import { NETLINK_GENERIC } from '../../netlink/constants.ts'
 import { hasSubsystem } from '../../netlink/subsystems.ts'
-import { unlessMissing } from './kernel.ts'
 import type { Question } from '../../node/needs.ts'
+import { unlessMissing } from '../../values/errors.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 
 /** Exists once nf_conntrack is loaded. */

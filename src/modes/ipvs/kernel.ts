@@ -123,16 +123,3 @@ export async function findFirewall(
 export type FoundLack =
   | { readonly lack: FallbackReason }
   | { readonly lack: undefined; readonly chosen: ChosenFirewall }
-
-/**
- * What `open` resolves to; undefined when it rejects with this code, because the kernel or the node
- * does not have it.
- */
-export async function unlessMissing<T>(code: string, open: () => Promise<T>): Promise<T | undefined> {
-  try {
-    return await open()
-  } catch (error) {
-    if (error instanceof CodedError && error.code === code) return undefined
-    throw error
-  }
-}

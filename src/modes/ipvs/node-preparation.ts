@@ -13,7 +13,7 @@ import { haveNewDevicesNoIpv6, switchOnIpv6 } from '../../node/device-ipv6.ts'
 import { kernelFamilies } from '../../node/families.ts'
 import { checkStart, type Finding, type StartCheck } from '../../node/start-check.ts'
 import { ipvsSysctls } from '../../node/kernel-settings.ts'
-import { CodedError } from '../../values/errors.ts'
+import { CodedError, unlessMissing } from '../../values/errors.ts'
 import type { Log } from '../../values/log.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
@@ -165,7 +165,9 @@ export async function checkNode(options: NodeCheckOptions): Promise<StartCheck> 
   const { configuration, mode = 'ipvs', firewall = 'iptables', signal } = options
   const families = options.families ?? kernelFamilies().families
   const usesIptables = mode === 'iptables' || firewall === 'iptables'
-  const iptables = usesIptables ? (options.iptables ?? (await chosenBackEnd(families, signal))) : undefined
+  const iptables = usesIptables
+    ? (options.iptables ?? (await unlessMissing('iptables-missing', () => chooseBackEnd(families, signal))))
+    : undefined
   const tried = iptables?.mode === 'nft' ? families.filter((family) => iptables.unusable[family] === undefined) : []
   const questions = new KernelQuestions(iptables?.mode, tried, signal)
   try {
@@ -220,15 +222,6 @@ export async function likelyFirewall(
 /** The firewall where the kernel cannot be asked. */
 export function usualFirewall({ kubeIPVS: { firewall } }: Pick<KubeProxyConfiguration, 'kubeIPVS'>): FirewallName {
   return firewall === 'nftables' ? 'nftables' : 'iptables'
-}
-
-async function chosenBackEnd(families: readonly IpFamily[], signal: AbortSignal): Promise<FirewallCheck['iptables']> {
-  try {
-    return await chooseBackEnd(families, signal)
-  } catch (error) {
-    if (error instanceof CodedError && error.code === 'iptables-missing') return undefined
-    throw error
-  }
 }
 
 /** Logs a line for each finding. */

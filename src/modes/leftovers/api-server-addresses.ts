@@ -10,7 +10,8 @@ import { diffRoute } from '../../ipvs/route-diff.ts'
 import { RouteTable } from '../../ipvs/routes.ts'
 import type { RtnetlinkConnection } from '../../netlink/rtnetlink.ts'
 import { familyOf } from '../../values/address.ts'
-import { openIpvs, unlessMissing } from '../ipvs/kernel.ts'
+import { unlessMissing } from '../../values/errors.ts'
+import { openIpvs } from '../ipvs/kernel.ts'
 
 /** What became of the address; an error: it is a virtual IP, and the kernel refuses to remove it. */
 export type AddressRemoval = 'no-virtual-ip' | 'removed' | Error

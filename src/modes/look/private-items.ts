@@ -2,7 +2,7 @@
 import { askNetfilter } from '../../../native/open.ts'
 import { PrivateTables } from '../../nftables/private-table.ts'
 import type { NftItem } from '../../nftables/types.ts'
-import { CodedError } from '../../values/errors.ts'
+import { unlessMissing } from '../../values/errors.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 
 /**
@@ -14,9 +14,7 @@ export async function visitPrivateItems(
   visit: (item: NftItem) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  try {
-    await askNetfilter(undefined, (netlink) => new PrivateTables(netlink, { families }).visit(visit, { signal }))
-  } catch (error) {
-    if (!(error instanceof CodedError && error.code === 'nftables-missing')) throw error
-  }
+  await unlessMissing('nftables-missing', () =>
+    askNetfilter(undefined, (netlink) => new PrivateTables(netlink, { families }).visit(visit, { signal })),
+  )
 }

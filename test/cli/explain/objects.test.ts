@@ -12,23 +12,12 @@ import { ADDRESSES, hostAddress } from '../../../src/ipvs/address-diff.ts'
 import { VIRTUAL_SERVERS } from '../../../src/ipvs/diff.ts'
 import { type LocalRoute, localRoute, ROUTES } from '../../../src/ipvs/route-diff.ts'
 import { parseSave } from '../../../src/iptables/save-text.ts'
+import { makeRealServer, makeVirtualServer } from '../../support/virtual-servers.ts'
 import { chainHash } from '../../../src/modes/iptables/chains/chain-names.ts'
 
 const KEY = '10.96.0.1:80/tcp'
-const realServer = (address: string, weight = 1) =>
-  ({ address, port: 8080, weight, forwarding: 'masquerade', upperThreshold: 0, lowerThreshold: 0 }) as const
-const SERVER: VirtualServer = {
-  family: 'IPv4',
-  address: '10.96.0.1',
-  port: 80,
-  protocol: 'tcp',
-  scheduler: 'rr',
-  flags: 0,
-  timeoutSeconds: 0,
-  netmask: 0xffffffff,
-  persistenceEngine: '',
-  realServers: [realServer('10.244.0.1'), realServer('10.244.0.2')],
-}
+const realServer = (address: string, weight = 1) => makeRealServer(address, weight, 8080)
+const SERVER = makeVirtualServer('10.96.0.1', [realServer('10.244.0.1'), realServer('10.244.0.2')])
 const ENTRY = { set: 'KUBE-CLUSTER-IP', entry: '10.96.0.1,tcp:80' }
 const WANTED: readonly Wanted[] = [
   { table: 'virtual-servers', key: KEY, neededBy: KEY, item: SERVER },

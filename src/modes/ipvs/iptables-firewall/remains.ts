@@ -10,7 +10,7 @@ import { type FrontendKey, parseFrontendKey } from '../../../service/frontends.t
 import { type Reconciled, reconciled } from '../../../sync/reconciled.ts'
 import { TableSync } from '../../../sync/table-sync.ts'
 import type { Budget } from '../../../values/budget.ts'
-import { CodedError } from '../../../values/errors.ts'
+import { unlessMissing } from '../../../values/errors.ts'
 import { newBudget } from '../../../values/event-loop.ts'
 import type { IpFamily, Protocol } from '../../../values/protocol.ts'
 import type { FirewallRemains } from '../firewall.ts'
@@ -59,16 +59,8 @@ export class SetRemains implements FirewallRemains {
 }
 
 /** Undefined where the kernel has no ipset. */
-export async function openSetRemains(
-  families: readonly IpFamily[],
-  signal: AbortSignal,
-): Promise<SetRemains | undefined> {
-  try {
-    return new SetRemains(await openIpset(signal), families)
-  } catch (error) {
-    if (error instanceof CodedError && error.code === 'ipset-missing') return undefined
-    throw error
-  }
+export function openSetRemains(families: readonly IpFamily[], signal: AbortSignal): Promise<SetRemains | undefined> {
+  return unlessMissing('ipset-missing', async () => new SetRemains(await openIpset(signal), families))
 }
 
 /** Loads no module. */
