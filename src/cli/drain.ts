@@ -4,6 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { askDaemon, type DaemonClient, isUnknown } from '../inspect/daemon-client.ts'
+import { OBJECT_NAME } from '../inspect/questions.ts'
 import { type ConnectionCounts, LocalConnections } from '../modes/look/connections.ts'
 import { type Look, withLook } from '../modes/look/look.ts'
 import { listDrains } from '../modes/look/virtual-servers.ts'
@@ -23,7 +24,6 @@ const DEADLINE_MS = 30_000
 const TIMEOUT_MS = { default: 300_000, most: 86_400_000 } as const
 /** The time is over and connections are left. */
 const LEFT_EXIT_CODE = 3
-const POD = /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\/[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/
 
 /** Resolves to the exit code. */
 export async function drain(flags: FlagValues, words: readonly string[]): Promise<number> {
@@ -116,7 +116,7 @@ async function targetsOf(target: string, daemon: DaemonClient): Promise<readonly
   const addresses = target.split(',').map((one) => parseAddress(one.trim()))
   const known = addresses.filter((address) => address !== undefined)
   if (known.length === addresses.length) return known
-  if (!POD.test(target))
+  if (!OBJECT_NAME.test(target))
     throw new CodedError('usage', `--wait: ${quote(target)} is neither the NAMESPACE/NAME of a pod nor its IPs`)
   const pod = await daemon.pod(target)
   if (isUnknown(pod))

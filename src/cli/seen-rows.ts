@@ -12,7 +12,7 @@ const TABLE: Wanted['table'] = 'virtual-servers'
 /** So many rows are named, as in the daemon's answer. */
 const MAX_WRONG = 100
 
-type Rows = NonNullable<Status['rows']>
+export type Rows = NonNullable<Status['rows']>
 
 /** Counts virtual servers of Services that the kernel lacks now as missing. `names` are those that the daemon serves. */
 export function seenRows(

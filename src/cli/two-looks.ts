@@ -8,9 +8,8 @@ import type { DaemonView, RowsView } from '../inspect/view.ts'
 import type { KernelState } from '../modes/look/kernel-state.ts'
 import { noRows, ROW_STATES } from '../sync/plan.ts'
 import type { Status } from './node-status.ts'
-import { seenRows } from './seen-rows.ts'
+import { type Rows, seenRows } from './seen-rows.ts'
 
-type Rows = NonNullable<Status['rows']>
 type Table = Rows['tables'][number]
 
 const WRONG_STATES = ['missing', 'extra', 'differs'] as const

@@ -6,10 +6,11 @@
 import {
   MAX_PAGE,
   MAX_TARGETS,
-  type RefusalCode,
-  type RefusalView,
+  OBJECT_NAME,
   VIEW_FORMAT,
   VIEW_PATH,
+  type RefusalCode,
+  type RefusalView,
 } from '../inspect/questions.ts'
 import type {
   ConnectionsView,
@@ -51,8 +52,6 @@ const MAX_WRONG = 100
 /** A namespace may have many EndpointSlices, and the API server may be slow. */
 const POD_MS = 8000
 
-/** Kubernetes' names of namespaces, Services and pods are DNS names. */
-const OBJECT = /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\/[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/
 /** `10.96.0.1:443/tcp`, `[fd00::1]:443/tcp`, `*:30080/tcp`, `[*]:30080/tcp` */
 const KEY = /^(?:[0-9.]{7,15}|\*|\[(?:[0-9a-f:.]{2,45}|\*)\]):[0-9]{1,5}\/(?:tcp|udp|sctp)$/
 
@@ -110,7 +109,7 @@ async function viewOf(options: LocalAnswersOptions, request: HttpRequest): Promi
     case VIEW_PATH.outliers:
       return outliersView(proxy, options.now())
     case VIEW_PATH.pod:
-      return podView(options, checked(parameters, 'pod', OBJECT), request.signal)
+      return podView(options, checked(parameters, 'pod', OBJECT_NAME), request.signal)
     case VIEW_PATH.connections:
       return connectionsView(proxy, parameters, request.signal)
     default:
@@ -159,7 +158,7 @@ async function servicesView(proxy: Inspected, parameters: URLSearchParams): Prom
 /** The Services that a question names by their name, or by an address and port that they have won. */
 function ownersOf({ desired, node }: Inspected, parameters: URLSearchParams): readonly string[] {
   if (parameters.has('service')) {
-    const name = checked(parameters, 'service', OBJECT)
+    const name = checked(parameters, 'service', OBJECT_NAME)
     return desired.objects.service(name) === undefined ? [] : [name]
   }
   const place = placeOfWords(parameters)

@@ -22,6 +22,11 @@ export interface LocalTrafficSettings {
   readonly detectLocal: { readonly bridgeInterface: string; readonly interfaceNamePrefix: string }
 }
 
+/** The part of KubeProxyConfiguration that the rules of ipvs mode depend on. */
+export interface RuleSettings extends LocalTrafficSettings {
+  readonly iptables: { readonly masqueradeAll: boolean; readonly masqueradeBit: number }
+}
+
 /** The detector of one family; undefined when there is none. `podCidrs` are the Node's. */
 export function localTrafficOf(
   settings: LocalTrafficSettings,

@@ -8,7 +8,8 @@
  */
 import { asError, CodedError, MissingFeature } from '../values/errors.ts'
 import { iptablesError, type IptablesOperation, missingMatch, OPTIONAL_MATCHES, type RestoreResult } from './types.ts'
-import { compare, formatRestore, parseFailure, type RestoreFailure, type RestoreText } from './restore-text.ts'
+import { compareText } from '../values/lists.ts'
+import { formatRestore, parseFailure, type RestoreFailure, type RestoreText } from './restore-text.ts'
 import { chainKey, type ChainLayout } from './layout.ts'
 import { isOneLine, matchesOf } from './rule-text.ts'
 import { keyOf } from './diff.ts'
@@ -196,7 +197,7 @@ function batchesOf(tasks: readonly Task[], { hashedChains }: ChainLayout): reado
   const hashed = tasks
     .map((task) => ({ task, place: placeOf(task) }))
     .filter(({ place }) => place >= 0)
-    .sort((a, b) => a.place - b.place || compare(a.task.op.chain, b.task.op.chain))
+    .sort((a, b) => a.place - b.place || compareText(a.task.op.chain, b.task.op.chain))
   for (const { task } of hashed) {
     if (batch.length > 0 && lines + linesOf(task.op) > BATCH_LINES) {
       batches.push(batch)

@@ -3,6 +3,7 @@
  * program says when it fails. In each table chains are declared, which adds or empties them, before
  * rules jump to them or they are deleted.
  */
+import { compareText } from '../values/lists.ts'
 import { deletions, keyOf } from './diff.ts'
 import { type ChainLayout, jumpKey } from './layout.ts'
 import type { IptablesOperation, TableId } from './types.ts'
@@ -48,15 +49,13 @@ export function formatRestore(ops: readonly IptablesOperation[], layout: ChainLa
  * this order and 28 s in that of their Services.
  */
 function inOrder(ops: readonly IptablesOperation[], indices: readonly number[], layout: ChainLayout): number[] {
-  return indices
-    .map((index) => ({ index, place: placeOf(ops[index], layout), chain: ops[index]?.chain ?? '' }))
-    .sort((a, b) => a.place - b.place || (a.place < 0 ? compare(a.chain, b.chain) : 0))
-    .map(({ index }) => index)
-}
-
-/** The order of iptables-nft, for `sort`. */
-export function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0
+  return (
+    indices
+      .map((index) => ({ index, place: placeOf(ops[index], layout), chain: ops[index]?.chain ?? '' }))
+      // Chains in the order of iptables-nft.
+      .sort((a, b) => a.place - b.place || (a.place < 0 ? compareText(a.chain, b.chain) : 0))
+      .map(({ index }) => index)
+  )
 }
 
 /** Place in the documented order of chains and jumps, where the last jump inserted ends up on top; -1 for none. */

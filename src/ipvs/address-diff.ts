@@ -5,6 +5,7 @@
  */
 import type { Direction, TableKind } from '../sync/table.ts'
 import { familyOf, isLinkLocal, isLoopback } from '../values/address.ts'
+import { compareText } from '../values/lists.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { SERVICE_DEVICE } from '../values/well-known.ts'
 
@@ -82,8 +83,7 @@ export function isSameBinding(a: Binding, b: Binding): boolean {
 
 function compareBindings(a: Binding, b: Binding): number {
   if (a.prefixLength !== b.prefixLength) return a.prefixLength - b.prefixLength
-  const [left, right] = [a.peer ?? '', b.peer ?? '']
-  return left === right ? 0 : left < right ? -1 : 1
+  return compareText(a.peer ?? '', b.peer ?? '')
 }
 
 function withBinding(live: BoundAddress | undefined, address: string, binding: Binding): BoundAddress {

@@ -10,7 +10,7 @@ import type { Outcome } from '../netlink/connection.ts'
 import type { RtnetlinkConnection } from '../netlink/rtnetlink.ts'
 import { runInBatches } from '../netlink/run-batches.ts'
 import type { FrontendKey } from '../service/frontends.ts'
-import type { TableIo } from '../sync/table.ts'
+import type { Outcomes, TableIo } from '../sync/table.ts'
 import { familyOf } from '../values/address.ts'
 import { asError, CodedError } from '../values/errors.ts'
 import { SERVICE_DEVICE } from '../values/well-known.ts'
@@ -27,8 +27,6 @@ import { addressOfKey } from './types.ts'
 
 /** The requests that the table makes. */
 type AddressRequests = Pick<RtnetlinkConnection, 'getLink' | 'listAddresses' | 'transact'>
-
-type Outcomes = readonly (Error | undefined)[]
 
 /** What the table needs beside its requests. */
 export interface AddressTableOptions {

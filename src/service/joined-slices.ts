@@ -7,6 +7,7 @@
  */
 import { familyOf } from '../values/address.ts'
 import type { Budget, Work } from '../values/budget.ts'
+import { compareText } from '../values/lists.ts'
 import { mergeSorted, PORTION, sortInPortions } from '../values/merge.ts'
 import type { IpFamily, Protocol } from '../values/protocol.ts'
 import { compareEndpoints, type Endpoint, isLocalTo } from './endpoints.ts'
@@ -109,7 +110,7 @@ export class JoinedSlices {
     if (known !== undefined) return known
     const sorted = slice.endpoints
       .filter(({ address }) => familyOf(address) === slice.family)
-      .sort((a, b) => (a.address < b.address ? -1 : a.address > b.address ? 1 : 0))
+      .sort((a, b) => compareText(a.address, b.address))
     this.#sorted.set(slice, sorted)
     return sorted
   }
@@ -178,7 +179,7 @@ function* smallGroups(all: readonly SlicePortNumber[]): Generator<readonly Slice
 }
 
 function byName(a: EndpointSlice, b: EndpointSlice): number {
-  return a.name < b.name ? -1 : a.name > b.name ? 1 : 0
+  return compareText(a.name, b.name)
 }
 
 function portKey(family: IpFamily, protocol: Protocol, portName: string): string {

@@ -108,7 +108,8 @@ export interface Node {
   readonly labels?: Readonly<Record<string, string>>
 }
 
-export type ObjectKind = 'services' | 'endpointslices' | 'nodes'
+export const OBJECT_KINDS = ['nodes', 'services', 'endpointslices'] as const
+export type ObjectKind = (typeof OBJECT_KINDS)[number]
 
 /**
  * One change of one object. `value` is undefined when the object was deleted or is no longer one

@@ -1,5 +1,6 @@
 /** The rows of `kube-ipvs top`: rates and connections of Services or of real servers, filtered, sorted and summed. */
 import { addressOfKey } from '../ipvs/types.ts'
+import { compareText } from '../values/lists.ts'
 import { addTraffic, BYTES_IN, BYTES_OUT, CONNECTIONS, PACKETS_IN, PACKETS_OUT } from './sample.ts'
 import {
   type PlaceSample,
@@ -159,7 +160,7 @@ export function titleOf({ service, places }: Pick<Row, 'service' | 'places'>): s
 /** Sorts by what is most first, or by name; equal rows by name. What is unknown is last. */
 export function sortRows(rows: readonly Row[], by: SortKey): readonly Row[] {
   const names = (a: Row, b: Row): number =>
-    compare(titleOf(a), titleOf(b)) || compare(a.realServer ?? '', b.realServer ?? '')
+    compareText(titleOf(a), titleOf(b)) || compareText(a.realServer ?? '', b.realServer ?? '')
   if (by === 'name') return rows.toSorted(names)
   const values = new Map(rows.map((row) => [row, valueOf(row, by)]))
   const value = (row: Row): number => {
@@ -185,10 +186,6 @@ function valueOf({ traffic, active }: Pick<Row, 'traffic' | 'active'>, by: SortK
   }
 }
 
-function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0
-}
-
 /** The places of a sample in the order in which their real servers are worth reading, the most used first. */
 export function placesByUse(rates: Rates | undefined, sample: Sample, by: SortKey): readonly string[] {
   const use = (key: string): number => {
@@ -202,5 +199,5 @@ export function placesByUse(rates: Rates | undefined, sample: Sample, by: SortKe
   const order = (key: string): readonly [number, number] => uses.get(key) ?? [0, 0]
   return Array.from(uses.keys())
     .filter((key) => sample.places.get(key)?.isUsed === true)
-    .sort((a, b) => order(b)[0] - order(a)[0] || order(b)[1] - order(a)[1] || compare(a, b))
+    .sort((a, b) => order(b)[0] - order(a)[0] || order(b)[1] - order(a)[1] || compareText(a, b))
 }

@@ -1,4 +1,9 @@
-/** Comparing lists, and making lists that are kept. */
+/** Comparing lists and texts, and making lists that are kept. */
+
+/** For `sort`: by the codes of the characters, whatever the language. */
+export function compareText(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0
+}
 
 /** Whether two lists have the same items in the same order. Items are compared by `===`. */
 export function sameList<T>(a: readonly T[], b: readonly T[]): boolean {

@@ -2,7 +2,7 @@
 import { annotationField } from '../../service/annotations.ts'
 import { formatProblem } from '../../values/errors.ts'
 import { printable, quote } from '../../values/quote.ts'
-import type { Style } from '../../start/style.ts'
+import type { Page } from '../../start/output.ts'
 import type {
   ExplainedEndpoint,
   ExplainedFrontend,
@@ -16,16 +16,10 @@ import { hanging, labelled, type Paper } from '../paper.ts'
 import { pathLines } from './path-text.ts'
 import type { VerdictWords } from './verdicts.ts'
 
-export interface TextOptions {
-  readonly style: Style
-  /** Columns of the terminal; undefined: not known. */
-  readonly columns: number | undefined
-}
-
 const [NARROWEST, USUAL, WIDEST] = [20, 80, 120]
 
 /** The lines of an explanation. */
-export function explanationText(explanation: Explanation, { style, columns = USUAL }: TextOptions): string[] {
+export function explanationText(explanation: Explanation, { style, columns = USUAL }: Page): string[] {
   const paper: Paper = { style, width: Math.min(WIDEST, Math.max(NARROWEST, columns)) }
   const { services, kernel, unknown, paths } = explanation
   return [

@@ -4,6 +4,7 @@
  * wrong name.
  */
 import { familyOf, formatEndpoint } from '../../values/address.ts'
+import { compareText } from '../../values/lists.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import type { SavedTable, SavedTables } from '../../iptables/save-text.ts'
 import { optionValues } from '../../iptables/rule-parts.ts'
@@ -68,7 +69,7 @@ export function savedFrontends(saved: SavedTables, family: IpFamily): readonly S
       for (const rule of filter.get(chain) ?? [])
         for (const frontend of refusedBy(readRule(rule), kind, family)) add(frontend)
   }
-  return Array.from(found.values()).sort((a, b) => compare(a.service, b.service) || compare(a.key, b.key))
+  return Array.from(found.values()).sort((a, b) => compareText(a.service, b.service) || compareText(a.key, b.key))
 }
 
 /** The frontends that rules of the table nat serve, those too that rules of filter refuse before. */
@@ -161,8 +162,4 @@ class Endpoints {
     }
     return rules.flatMap(({ target }) => (placeOf(target) > place ? this.of(target) : []))
   }
-}
-
-function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0
 }

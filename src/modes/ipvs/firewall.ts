@@ -3,8 +3,9 @@
  * health check ports. The mode says what is wanted and asks when a virtual server may be added;
  * only a firewall knows which objects of the kernel serve that.
  */
-import type { KubeIpvsSettings, KubeProxyConfiguration } from '../../config/types.ts'
+import type { KubeIpvsSettings } from '../../config/types.ts'
 import type { Wanted } from '../../explain/wanted.ts'
+import type { RuleSettings } from '../../iptables/local-traffic.ts'
 import type { CountedConnection, SetSize } from '../../metrics/sources.ts'
 import type { FamilySupport } from '../../node/families.ts'
 import type { IptablesChoice } from '../../node/iptables-choice.ts'
@@ -107,7 +108,7 @@ export interface Firewall {
 export interface FirewallOptions extends Pick<ModeOptions, 'nodeName' | 'log' | 'now'> {
   readonly problems: Pick<ModeOptions['problems'], 'report'>
   /** Read once. */
-  readonly settings: KubeProxyConfiguration
+  readonly settings: RuleSettings
   /** Whether a Service has this address; what is about a single other address takes no packets of Services. */
   readonly serves: (address: string) => boolean
   readonly listener: Pick<ModeListener, 'partPassed' | 'postponedReady'>

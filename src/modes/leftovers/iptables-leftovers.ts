@@ -20,7 +20,7 @@ import { chainTables, removalOfChains } from '../ipvs/iptables-firewall/tables.t
 import { type Look, withLook } from '../look/look.ts'
 import { IPVS_LAYOUT } from './layouts.ts'
 import { removeChainsOverNetlink } from './nft-chains.ts'
-import type { RemovalResult } from './nft-leftovers.ts'
+import { NOTHING, type RemovalResult } from './nft-leftovers.ts'
 
 /** From a failure to the next attempt. The kernel lets go of sets some time after the rules that named them. */
 const [FIRST_RETRY_MS, RETRY_MS] = [200, 10_000]
@@ -80,8 +80,6 @@ async function removeOnce(now: Clock, signal: AbortSignal): Promise<IptablesRemo
     unread: legacy.unread,
   }
 }
-
-const NOTHING: RemovalResult = { commands: [], failures: [] }
 
 /** `tables` and `programs` are those of this node; a test replaces them. */
 export async function removeLegacyChains(

@@ -42,7 +42,8 @@ export interface RemovalResult {
 }
 
 /** A kernel without nfnetlink has no tables. */
-const NOTHING: RemovalResult = { commands: [], failures: [] }
+/** Nothing was removed. */
+export const NOTHING: RemovalResult = { commands: [], failures: [] }
 
 /** Lines of the log. */
 const OF_PROXY = {

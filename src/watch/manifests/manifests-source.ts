@@ -6,7 +6,7 @@
  * @impure
  */
 import { type FSWatcher, watch } from 'node:fs'
-import type { ObjectChange, ObjectKind } from '../../service/objects.ts'
+import { OBJECT_KINDS, type ObjectChange } from '../../service/objects.ts'
 import { errorText, type Problem } from '../../values/errors.ts'
 import type { Log } from '../../values/log.ts'
 import { createIntern } from '../objects/findings.ts'
@@ -48,7 +48,6 @@ interface FileInForce {
   readonly isGood: boolean
 }
 
-const KINDS: readonly ObjectKind[] = ['nodes', 'services', 'endpointslices']
 /** Time between a notification and the reading, in milliseconds. */
 const NOTIFIED_MS = 10
 
@@ -151,7 +150,7 @@ class ManifestsSource implements Source {
     }
     this.#report(directory, [])
     if (this.#listed) return
-    for (const kind of KINDS) this.#options.sink.listed(kind)
+    for (const kind of OBJECT_KINDS) this.#options.sink.listed(kind)
     this.#listed = true
   }
 

@@ -3,7 +3,7 @@
  * of its outages.
  * @impure
  */
-import type { ObjectKind } from '../../service/objects.ts'
+import { OBJECT_KINDS, type ObjectKind } from '../../service/objects.ts'
 import type { Clock } from '../../values/clock.ts'
 import type { CodedError } from '../../values/errors.ts'
 import type { Log } from '../../values/log.ts'
@@ -31,8 +31,6 @@ export interface ApiSourceOptions {
   readonly pingTimes?: ApiClientOptions['pingTimes']
 }
 
-const KINDS: readonly ObjectKind[] = ['nodes', 'services', 'endpointslices']
-
 /** Starts to list and watch. Never fails: errors are logged and retried. */
 export function openApiSource(options: ApiSourceOptions): Source {
   const { access, nodeName, version, sink, log, times = {} } = options
@@ -40,7 +38,7 @@ export function openApiSource(options: ApiSourceOptions): Source {
   const userAgent = `kube-ipvs/${version}`
   const onDead = deadConnection(log)
   const client = new ApiClient({ access, userAgent, contentType, acceptContentTypes, observer, onDead, pingTimes })
-  const watched = KINDS.map((kind) => ({ kind, selection: selectionOf(kind, nodeName) }))
+  const watched = OBJECT_KINDS.map((kind) => ({ kind, selection: selectionOf(kind, nodeName) }))
   return startReflectors(client, watched, { sink, log, times })
 }
 

@@ -6,6 +6,7 @@ import type { Endpoint } from '../../../service/endpoints.ts'
 import type { ServicePort } from '../../../service/service-port.ts'
 import type { Frontend, FrontendRole } from '../../../service/frontends.ts'
 import { formatEndpoint } from '../../../values/address.ts'
+import { compareText } from '../../../values/lists.ts'
 
 /** An endpoint: its address, and `ip:port` as text with IPv6 in brackets. */
 export interface NamedEndpoint {
@@ -65,5 +66,5 @@ function inOrder(frontends: readonly Frontend[], order: ReadonlySet<string>): re
 function named(endpoints: readonly Endpoint[]): readonly NamedEndpoint[] {
   return endpoints
     .map(({ address, port }) => ({ address, text: formatEndpoint(address, port) }))
-    .sort((a, b) => (a.text < b.text ? -1 : a.text > b.text ? 1 : 0))
+    .sort((a, b) => compareText(a.text, b.text))
 }

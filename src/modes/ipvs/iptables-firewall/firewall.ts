@@ -33,7 +33,7 @@ import type {
   FirewallOptions,
   FirewallSources,
 } from '../firewall.ts'
-import { type RuleSettings, WantedRules } from './rules/wanted-rules.ts'
+import { WantedRules } from './rules/wanted-rules.ts'
 import { Admission, RULES_WAIT_MS } from './admission.ts'
 import { FirewallEntries } from './entries.ts'
 import { type FirewallTables, type FirewallTablesOptions, listTables, sizesOf } from './tables.ts'
@@ -50,8 +50,7 @@ export interface FirewallKernel {
   close(): void
 }
 
-export interface IptablesFirewallOptions extends Omit<FirewallOptions, 'settings'> {
-  readonly settings: RuleSettings
+export interface IptablesFirewallOptions extends FirewallOptions {
   readonly kernel: FirewallKernel
 }
 

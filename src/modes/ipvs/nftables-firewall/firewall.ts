@@ -32,7 +32,6 @@ import { PlacedLayout } from './placed-layout.ts'
 import { PlacedRanges } from './placed-ranges.ts'
 import { sizesOf } from './set-sizes.ts'
 import { TableDoubts } from './table-doubts.ts'
-import type { LayoutSettings } from './wanted-layout.ts'
 
 /** The kernel as this firewall uses it. */
 export interface NftKernel {
@@ -58,8 +57,7 @@ export interface TableListener {
   readonly onError: (error: unknown) => void
 }
 
-export interface NftablesFirewallOptions extends Omit<FirewallOptions, 'settings' | 'serves'> {
-  readonly settings: LayoutSettings
+export interface NftablesFirewallOptions extends Omit<FirewallOptions, 'serves'> {
   readonly kernel: NftKernel
 }
 

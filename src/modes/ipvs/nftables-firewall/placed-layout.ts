@@ -3,15 +3,16 @@
  * what a start and a loss leave out of it at first, and to which process the tables belong. While
  * a table belongs to another process of ours, that one writes, and this one waits.
  */
+import type { RuleSettings } from '../../../iptables/local-traffic.ts'
 import { NFT_FAMILY, type NftItem, type NftOperation, nftKey, type PrivateTable } from '../../../nftables/types.ts'
 import type { TableSync } from '../../../sync/table-sync.ts'
 import type { IpFamily } from '../../../values/protocol.ts'
 import { CHAINS } from './layout.ts'
-import { type LayoutPhase, type LayoutSettings, WantedLayout } from './wanted-layout.ts'
+import { type LayoutPhase, WantedLayout } from './wanted-layout.ts'
 
 export interface PlacedLayoutOptions {
   readonly sync: TableSync<NftItem, NftOperation>
-  readonly settings: LayoutSettings
+  readonly settings: RuleSettings
   readonly families: readonly IpFamily[]
   /** Whether the kernel lets a table belong to this process. */
   readonly mayOwn: boolean

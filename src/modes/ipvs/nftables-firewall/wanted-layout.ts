@@ -2,15 +2,10 @@
  * The wanted table, sets and shared chains of all families, and what they depend on. Most changes
  * of Services change nothing of this, and then nothing is rendered.
  */
-import { type LocalTrafficSettings, localTrafficOf } from '../../../iptables/local-traffic.ts'
+import { localTrafficOf, type RuleSettings } from '../../../iptables/local-traffic.ts'
 import { type NftItem, nftKey } from '../../../nftables/types.ts'
 import type { IpFamily } from '../../../values/protocol.ts'
 import { type LayoutInput, layoutOf } from './layout.ts'
-
-/** The part of KubeProxyConfiguration that the layout depends on. */
-export interface LayoutSettings extends LocalTrafficSettings {
-  readonly iptables: { readonly masqueradeAll: boolean; readonly masqueradeBit: number }
-}
 
 export interface LayoutChange {
   readonly family: IpFamily
@@ -22,7 +17,7 @@ export interface LayoutChange {
 export type LayoutPhase = Pick<LayoutInput, 'takesAll' | 'refuses'>
 
 export class WantedLayout {
-  readonly #settings: LayoutSettings
+  readonly #settings: RuleSettings
   readonly #owned = new Set<IpFamily>()
   readonly #phases = new Map<IpFamily, LayoutPhase>()
   /** Keys by family. */
@@ -30,7 +25,7 @@ export class WantedLayout {
   #podCidrs: readonly string[] = []
   readonly #dirty = new Set<IpFamily>()
 
-  constructor(settings: LayoutSettings, families: readonly IpFamily[]) {
+  constructor(settings: RuleSettings, families: readonly IpFamily[]) {
     this.#settings = settings
     for (const family of families) {
       this.#phases.set(family, { takesAll: false, refuses: false })

@@ -8,14 +8,9 @@ import type { SetName } from '../../../../ipset/catalogue.ts'
 import type { AddressFrontend, FrontendKey } from '../../../../service/frontends.ts'
 import type { IpFamily } from '../../../../values/protocol.ts'
 import { sameItem } from '../../../../iptables/diff.ts'
-import { type LocalTrafficSettings, localTrafficOf } from '../../../../iptables/local-traffic.ts'
+import { localTrafficOf, type RuleSettings } from '../../../../iptables/local-traffic.ts'
 import { type OutFilterVip, type RenderedRules, renderIpvsRules } from './render.ts'
 import type { IptablesItem, OptionalMatch } from '../../../../iptables/types.ts'
-
-/** The part of KubeProxyConfiguration that rules depend on. */
-export interface RuleSettings extends LocalTrafficSettings {
-  readonly iptables: { readonly masqueradeAll: boolean; readonly masqueradeBit: number }
-}
 
 export interface RuleChange {
   readonly family: IpFamily

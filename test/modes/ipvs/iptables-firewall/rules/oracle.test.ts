@@ -11,11 +11,8 @@ import { parse } from 'yaml'
 import { IPVS_LAYOUT } from '../../../../../src/modes/leftovers/layouts.ts'
 import { IptablesTable } from '../../../../../src/iptables/table.ts'
 import type { IptablesItem, IptablesOperation } from '../../../../../src/iptables/types.ts'
-import {
-  type RuleChange,
-  type RuleSettings,
-  WantedRules,
-} from '../../../../../src/modes/ipvs/iptables-firewall/rules/wanted-rules.ts'
+import { type RuleChange, WantedRules } from '../../../../../src/modes/ipvs/iptables-firewall/rules/wanted-rules.ts'
+import type { RuleSettings } from '../../../../../src/iptables/local-traffic.ts'
 import { CATALOGUE } from '../../../../../src/ipset/catalogue.ts'
 import { type Frontend, type FrontendKey, hasAddress } from '../../../../../src/service/frontends.ts'
 import { localAddressesOf, nodePortAddressesOf } from '../../../../../src/service/node-addresses.ts'
