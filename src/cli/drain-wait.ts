@@ -44,6 +44,6 @@ export async function waitForEnd({ count, timeoutMs, all, now, sleep, onCount }:
 }
 
 /** Connections that the command still waits for. */
-export function left({ active, inactive, udp }: ConnectionCounts, all: boolean): number {
+function left({ active, inactive, udp }: ConnectionCounts, all: boolean): number {
   return all ? active + inactive + (udp ?? 0) : active
 }

@@ -17,16 +17,16 @@ import type { Flow, FlowFilter, FlowState, FlowTuple, TableSize } from './types.
 /** enum cntl_msg_types */
 const IPCTNL_MSG_CT_NEW = 0
 const IPCTNL_MSG_CT_GET = 1
-export const IPCTNL_MSG_CT_DELETE = 2
-export const IPCTNL_MSG_CT_GET_STATS = 5
+const IPCTNL_MSG_CT_DELETE = 2
+const IPCTNL_MSG_CT_GET_STATS = 5
 
 /** enum ctattr_type */
-export const CTA_TUPLE_ORIG = 1
-export const CTA_TUPLE_REPLY = 2
-export const CTA_STATUS = 3
+const CTA_TUPLE_ORIG = 1
+const CTA_TUPLE_REPLY = 2
+const CTA_STATUS = 3
 const CTA_PROTOINFO = 4
-export const CTA_ID = 12
-export const CTA_ZONE = 18
+const CTA_ID = 12
+const CTA_ZONE = 18
 const CTA_FILTER = 25
 
 /** enum ctattr_protoinfo, enum ctattr_protoinfo_tcp */
@@ -36,7 +36,7 @@ const CTA_PROTOINFO_TCP_STATE = 1
 /** enum ctattr_tuple */
 const CTA_TUPLE_IP = 1
 const CTA_TUPLE_PROTO = 2
-export const CTA_TUPLE_ZONE = 3
+const CTA_TUPLE_ZONE = 3
 
 /** enum ctattr_ip */
 const CTA_IP_V4_SRC = 1

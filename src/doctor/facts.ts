@@ -25,7 +25,7 @@ import { NFT_CHAIN, NFT_RULE, PATH, RIVAL, RULES } from './rule-facts.ts'
 export const FACTS_FORMAT = 1
 
 /** Programs that matter to a service proxy, by the name of their executable or process. */
-export const PROGRAMS = [
+const PROGRAMS = [
   'kube-proxy',
   'kubelet',
   'k3s',
@@ -47,14 +47,14 @@ export const PROGRAMS = [
 export type Program = (typeof PROGRAMS)[number]
 
 /** A process of the network namespace that doctor looks at. */
-export const PROCESS = object({
+const PROCESS = object({
   program: oneOf(...PROGRAMS),
   pid: number,
   /** Of its command line only the few switches that a check needs, such as `--run-service-proxy=false`. */
   switches: list(text(60), 5),
 })
 
-export const INTERFACE = object({
+const INTERFACE = object({
   name: text(40),
   kind: text(40),
   isUp: flag,
@@ -65,7 +65,7 @@ export const INTERFACE = object({
 })
 
 /** Something that ipvs mode needs and that the kernel or the node lacks (src/node/start-check.ts). */
-export const LACK = object({
+const LACK = object({
   what: text(200),
   /** '' when no module would help. */
   module: text(100),
@@ -74,13 +74,13 @@ export const LACK = object({
 })
 
 /** One `.network` file of systemd-networkd whose [Match] can match the device in question. */
-export const NETWORK_FILE = object({ file: text(300), match: text(300), isUnmanaged: flag })
+const NETWORK_FILE = object({ file: text(300), match: text(300), isUnmanaged: flag })
 
 /** A line that sets a setting at boot and with `sysctl --system`. */
-export const SYSCTL_LINE = object({ file: text(300), name: text(100), value: text(60) })
+const SYSCTL_LINE = object({ file: text(300), name: text(100), value: text(60) })
 
 /** The connections of IPVS, of kernels that show them without a list. */
-export const IPVS_TABLE = object({
+const IPVS_TABLE = object({
   connections: number,
   /** Lists of the hash table; 0 while there is no virtual server. */
   buckets: number,
@@ -92,7 +92,7 @@ export const IPVS_TABLE = object({
 })
 
 /** What the running daemon says about itself. */
-export const DAEMON = object({
+const DAEMON = object({
   nodeName: text(253),
   /** It has seen the Node object. */
   knowsNode: flag,

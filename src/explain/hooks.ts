@@ -212,7 +212,7 @@ export function virtualServerOf(
 }
 
 /** The source that the receiver sees. */
-export function seenSource({ masquerade, source }: PacketState): SeenSource {
+function seenSource({ masquerade, source }: PacketState): SeenSource {
   return masquerade === undefined ? { kind: 'own', address: source } : { kind: 'node', address: masquerade.address }
 }
 

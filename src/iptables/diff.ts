@@ -119,7 +119,7 @@ function chainCommands(before: readonly string[] | undefined, rules: readonly st
 }
 
 /** Names of the tables, by family. */
-export const CHAIN_TABLES = { IPv4: 'chains-IPv4', IPv6: 'chains-IPv6' } as const
+const CHAIN_TABLES = { IPv4: 'chains-IPv4', IPv6: 'chains-IPv6' } as const
 
 /** The family of a table of chains; undefined for any other table. */
 export function familyOfChains(table: TableName): IpFamily | undefined {

@@ -20,7 +20,7 @@ export const VIRTUAL_SERVER_COSTS: Costs = { endpoint: 1, shared: false }
 export const CHAIN_COSTS: Costs = { endpoint: 5, shared: true }
 
 /** A frontend counts as so many real servers at least. */
-export const LEAST_COST = 5
+const LEAST_COST = 5
 
 /** What Services may cost. */
 export interface Room {

@@ -57,7 +57,7 @@ export interface Membership {
  * Those of its endpoints on this node. Frontends with the same candidates have the same ones, and
  * there may be thousands of both.
  */
-export function hairpinsOf({ servicePort }: AddressFrontend, nodeName: string): readonly Membership[] {
+function hairpinsOf({ servicePort }: AddressFrontend, nodeName: string): readonly Membership[] {
   const { family, protocol, candidates } = servicePort
   return candidates
     .filter(({ source }) => isLocalTo(source, nodeName))

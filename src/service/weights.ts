@@ -25,9 +25,9 @@ export function slowStartFactor(weights: Weights | undefined): number {
 /** Weight of an endpoint where a Service chooses none. */
 export const DEFAULT_WEIGHT = 1
 /** The largest weight that ipvsadm accepts. The kernel takes any number that is not negative. 0 means draining. */
-export const MAX_WEIGHT = 65_535
+const MAX_WEIGHT = 65_535
 /** A Service may have this many rules, and each is compared with each of its endpoints. */
-export const MAX_WEIGHT_RULES = 32
+const MAX_WEIGHT_RULES = 32
 /** The longest text of rules, in UTF-16 units: 32 zones with names of 20 characters. */
 export const MAX_WEIGHTS_TEXT = 1024
 

@@ -117,7 +117,7 @@ function extraSharedRules(
 }
 
 /** Whether the comment of a rule names this Service port. */
-export function isAbout(rule: string, servicePort: string): boolean {
+function isAbout(rule: string, servicePort: string): boolean {
   const comment = ruleOptions(rule).find(({ name }) => name === '--comment')?.values[0] ?? ''
   return comment === servicePort || comment.startsWith(`${servicePort} `)
 }

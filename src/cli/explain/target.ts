@@ -32,8 +32,8 @@ export type PacketSource =
 
 export type Read<Value> = { readonly value: Value } | { readonly wrong: string }
 
-export const TARGET_FORMS = 'NAMESPACE/NAME[:PORT], VIP:PORT[/PROTOCOL] or :NODEPORT[/PROTOCOL]'
-export const SOURCE_FORMS = 'node, an IP address, or the NAMESPACE/NAME of a pod'
+const TARGET_FORMS = 'NAMESPACE/NAME[:PORT], VIP:PORT[/PROTOCOL] or :NODEPORT[/PROTOCOL]'
+const SOURCE_FORMS = 'node, an IP address, or the NAMESPACE/NAME of a pod'
 
 /** A namespace is a DNS label, the names of other objects are DNS names. */
 const LABEL = '[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?'

@@ -214,7 +214,7 @@ function frontendLines(
 }
 
 /** `*:30080/tcp` means every address of the node. */
-export function placeWords(key: string): string {
+function placeWords(key: string): string {
   return key.startsWith('*:') || key.startsWith('[*]:')
     ? `${key} (every address of this node that has node ports)`
     : key

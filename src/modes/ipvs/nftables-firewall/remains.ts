@@ -43,7 +43,7 @@ class WholeTables implements Tables {
   }
 }
 
-export class TableRemains implements FirewallRemains {
+class TableRemains implements FirewallRemains {
   readonly #tables: Tables
   readonly #families: readonly IpFamily[]
   readonly #close: () => void
