@@ -10,7 +10,7 @@ import { addressOfPod, findServices, type Knowledge, nearestTo, openKnowledge } 
 import { pathKeys, predictPaths } from './explain/paths.ts'
 import { type PacketSource, parseSource, parseTarget, type Target } from './explain/target.ts'
 import { explanationText } from './explain/text.ts'
-import { keysAt } from '../inspect/places.ts'
+import { keysAt } from '../inspect/questions.ts'
 import { readLive } from '../modes/look/live-tables.ts'
 import { type Look, openLook } from '../modes/look/look.ts'
 import type { FlagValues } from '../start/flags.ts'

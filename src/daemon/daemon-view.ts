@@ -1,15 +1,23 @@
 /**
  * What the daemon tells about itself as a whole over the local socket: mode, node, settings,
- * health, passes, and the first of its problems and conflicts.
+ * health, passes, and the first of its problems and conflicts; and the parts of a proxy that this
+ * and all other answers are made from.
  */
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { VIEW_FORMAT } from '../inspect/questions.ts'
 import type { DaemonView } from '../inspect/view.ts'
 import { schedulerOf } from '../ipvs/scheduler.ts'
+import type { Fallback } from '../modes/fallback.ts'
+import type { Mode } from '../modes/mode.ts'
+import type { ProblemLog } from '../serve/problem-log.ts'
+import type { DesiredFrontends } from '../sync/desired-frontends.ts'
 import type { Problem } from '../values/errors.ts'
-import { VERSION } from '../values/well-known.ts'
-import type { Inspected } from './inspected.ts'
 import { ownMember } from '../values/own-member.ts'
+import { VERSION } from '../values/well-known.ts'
+import type { FollowedNode } from './followed-node.ts'
+import type { PassLog } from './pass-log.ts'
+import type { ProxyHealth } from './proxy-health.ts'
+import type { Readiness } from './readiness.ts'
 
 /** Limits of the answer. */
 const MAX_PROBLEMS = 100
@@ -140,4 +148,23 @@ function first<T>(items: Iterable<T>, limit: number): readonly T[] {
 /** Seconds with milliseconds as decimals. */
 export function seconds(milliseconds: number): number {
   return Math.round(milliseconds) / 1000
+}
+
+/** The parts of a proxy that the answers are about; they are only read. */
+export interface Inspected {
+  readonly inForce: { readonly configuration: KubeProxyConfiguration }
+  readonly mode: Pick<Mode, 'name' | 'firewall' | 'families' | 'drains' | 'outliers'> & {
+    readonly sources: {
+      readonly tables: readonly Pick<Mode['sources']['tables'][number], 'kind' | 'isKnown' | 'states'>[]
+    }
+    readonly dataplane: Pick<Mode['dataplane'], 'wanted'>
+  }
+  /** Why the mode is not the configured one. */
+  readonly fallback: Fallback | undefined
+  readonly node: Pick<FollowedNode, 'view'>
+  readonly desired: DesiredFrontends
+  readonly readiness: Pick<Readiness, 'awaited'>
+  readonly health: Pick<ProxyHealth, 'state' | 'troubles' | 'isHealthy'>
+  readonly problems: Pick<ProblemLog, 'current' | 'count'>
+  readonly passLog: Pick<PassLog, 'last'>
 }

@@ -4,13 +4,15 @@
  * it is checked.
  */
 import {
+  keysAt,
   MAX_PAGE,
   MAX_TARGETS,
   OBJECT_NAME,
-  VIEW_FORMAT,
-  VIEW_PATH,
+  placeOfWords,
   type RefusalCode,
   type RefusalView,
+  VIEW_FORMAT,
+  VIEW_PATH,
 } from '../inspect/questions.ts'
 import type {
   ConnectionsView,
@@ -24,15 +26,13 @@ import type {
   RowsView,
   WrongRow,
 } from '../inspect/view.ts'
-import { keysAt, placeOfWords } from '../inspect/places.ts'
 import { noRows } from '../sync/plan.ts'
 import type { HttpAnswer, HttpRequest } from '../serve/http-answer.ts'
 import { newBudget } from '../values/event-loop.ts'
 import { errorText } from '../values/errors.ts'
 import type { Clock } from '../values/clock.ts'
 import { VERSION } from '../values/well-known.ts'
-import { daemonView, seconds } from './daemon-view.ts'
-import type { Inspected } from './inspected.ts'
+import { daemonView, type Inspected, seconds } from './daemon-view.ts'
 import { servicesText } from './service-view.ts'
 import type { ListPod } from './sources.ts'
 

@@ -10,9 +10,8 @@ import { VERSION } from '../values/well-known.ts'
 import { printable, quote } from '../values/quote.ts'
 import { isPlainObject, type Shape, ShapeError } from '../values/shape.ts'
 import type { Names } from './names.ts'
-import { type Place, placeWords } from './places.ts'
+import { MAX_PAGE, type Place, placeWords, type RefusalCode, VIEW_FORMAT, VIEW_PATH } from './questions.ts'
 import { socketDoubt } from './socket-owner.ts'
-import { MAX_PAGE, type RefusalCode, VIEW_FORMAT, VIEW_PATH } from './questions.ts'
 import {
   CONNECTIONS_VIEW,
   type ConnectionsView,

@@ -1,12 +1,17 @@
 /** The rows of `kube-ipvs top`: rates and connections of Services or of real servers, filtered, sorted and summed. */
 import { addressOfKey } from '../ipvs/types.ts'
 import { compareText } from '../values/lists.ts'
-import { addTraffic, BYTES_IN, BYTES_OUT, CONNECTIONS, PACKETS_IN, PACKETS_OUT } from './sample.ts'
 import {
+  addTraffic,
+  BYTES_IN,
+  BYTES_OUT,
+  CONNECTIONS,
+  PACKETS_IN,
+  PACKETS_OUT,
   type PlaceSample,
   type Rates,
-  type Sample,
   type RealServerSample,
+  type Sample,
   type Traffic,
   unknownTraffic,
 } from './sample.ts'

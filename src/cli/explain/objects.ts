@@ -3,8 +3,7 @@
  * set entry, chain and rule, with what it means for traffic when it is missing or too much, and the
  * commands that a pass would run.
  */
-import { excessMeans } from '../../explain/role-words.ts'
-import type { ItemsOfServices, ServiceTable, Wanted } from '../../explain/wanted.ts'
+import { excessMeans, type ItemsOfServices, type ServiceTable, type Wanted } from '../../explain/wanted.ts'
 import { definitionOf, type SetRole } from '../../ipset/catalogue.ts'
 import { roleOf } from '../../ipset/render.ts'
 import { entryKey, type SetEntry } from '../../ipset/types.ts'
@@ -21,8 +20,7 @@ import {
   SERVICE_TABLE_NAMES,
   SERVICE_TABLES,
 } from '../../modes/look/service-tables.ts'
-import type { FrontendKey } from '../../service/frontends.ts'
-import { parseFrontendKey } from '../../service/frontends.ts'
+import { type FrontendKey, parseFrontendKey } from '../../service/frontends.ts'
 import type { PlanRow } from '../../sync/plan.ts'
 import type { Protocol } from '../../values/protocol.ts'
 import type { ExplainedObject, ExplainedRealServer, ObjectState } from './object-types.ts'

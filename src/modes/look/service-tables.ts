@@ -2,8 +2,13 @@
  * The tables in which Services have items, one record for each: how it is read from the kernel, and
  * what `explain` says of its items. A table of a mechanism that the kernel does not have is empty.
  */
-import { absenceMeans, excessMeans } from '../../explain/role-words.ts'
-import type { ItemsOfServices, ServiceTable, Wanted } from '../../explain/wanted.ts'
+import {
+  absenceMeans,
+  excessMeans,
+  type ItemsOfServices,
+  type ServiceTable,
+  type Wanted,
+} from '../../explain/wanted.ts'
 import { definitionOf } from '../../ipset/catalogue.ts'
 import { SET_ENTRIES } from '../../ipset/diff.ts'
 import { roleOf } from '../../ipset/render.ts'

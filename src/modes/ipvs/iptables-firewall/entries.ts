@@ -4,9 +4,8 @@
  */
 import { countEntries } from '../../../ipset/audit.ts'
 import type { SetName } from '../../../ipset/catalogue.ts'
-import { entryOf, hairpinEntries } from '../../../ipset/render.ts'
+import { entryOf, hairpinEntries, wantedEntries } from '../../../ipset/render.ts'
 import { entryKey, type SetEntry, type SetEntryKey, type SetEntryOperation, setOfKey } from '../../../ipset/types.ts'
-import { wantedEntries } from '../../../ipset/render.ts'
 import type { AddressFrontend, FrontendKey } from '../../../service/frontends.ts'
 import { membershipsOf } from '../../../service/policy.ts'
 import type { TableIo } from '../../../sync/table.ts'

@@ -1,9 +1,8 @@
 /** What makes rules change, and what does not. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { localTrafficOf } from '../../../../../src/iptables/local-traffic.ts'
+import { localTrafficOf, type RuleSettings } from '../../../../../src/iptables/local-traffic.ts'
 import { type RuleChange, WantedRules } from '../../../../../src/modes/ipvs/iptables-firewall/rules/wanted-rules.ts'
-import type { RuleSettings } from '../../../../../src/iptables/local-traffic.ts'
 import type { AddressFrontend } from '../../../../../src/service/frontends.ts'
 import type { NodeContext } from '../../../../../src/service/node-context.ts'
 import { contributionOf } from '../../../../support/contribution.ts'
