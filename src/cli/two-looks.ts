@@ -2,14 +2,15 @@
  * What `kube-ipvs status` sees in two looks, one shortly after the other. A pass may be at work, and
  * the kernel and the daemon are read one after the other, so only what both looks call wrong is.
  */
+import type { Wanted } from '../explain/wanted.ts'
 import { type Answered, type DaemonClient, isUnknown } from '../inspect/daemon-client.ts'
 import type { Names } from '../inspect/names.ts'
 import type { DaemonView, RowsView } from '../inspect/view.ts'
 import type { KernelState } from '../modes/look/kernel-state.ts'
 import { noRows, ROW_STATES } from '../sync/plan.ts'
 import type { Status } from './node-status.ts'
-import { type Rows, seenRows } from './seen-rows.ts'
 
+type Rows = NonNullable<Status['rows']>
 type Table = Rows['tables'][number]
 
 const WRONG_STATES = ['missing', 'extra', 'differs'] as const
@@ -94,4 +95,47 @@ export function wrongInBoth(first: Rows, second: Rows): Rows {
 function isNamed(table: Table, wrong: Rows['wrong']): boolean {
   const named = wrong.filter((row) => row.table === table.table).length
   return named >= table.missing + table.extra + table.differs
+}
+
+const TABLE: Wanted['table'] = 'virtual-servers'
+/** So many rows are named, as in the daemon's answer. */
+const MAX_WRONG = 100
+
+/**
+ * What this command sees of the rows that the daemon counted: virtual servers of Services that the
+ * kernel lacks now count as missing, because IPVS announces no changes, and of a virtual server that
+ * another program has just deleted the daemon learns at its next audit. `names` are those that the
+ * daemon serves.
+ */
+export function seenRows(
+  rows: Rows,
+  names: Names,
+  { ipvs }: Pick<KernelState, 'ipvs'>,
+  { mode, families }: Pick<DaemonView, 'mode' | 'families'>,
+): Rows {
+  if (mode !== 'ipvs' || ipvs === null || rows.unread.includes(TABLE)) return rows
+  const known = new Set(ipvs.virtualServers.map(({ key }) => key))
+  const named = rows.wrong.filter(({ table }) => table === TABLE)
+  for (const { key } of named) known.add(key)
+  const lost = Array.from(names.keys()).filter(
+    (key) => families.includes(key.startsWith('[') ? 'IPv6' : 'IPv4') && !known.has(key),
+  )
+  if (lost.length === 0) return rows
+  // The daemon names only some of those that it counts.
+  const missing = rows.tables.find(({ table }) => table === TABLE)?.missing ?? 0
+  const unnamed = missing - named.filter(({ state }) => state === 'missing').length
+  const more = Math.max(0, lost.length - unnamed)
+  const move = <Counts extends Rows | Rows['tables'][number]>(counts: Counts): Counts => ({
+    ...counts,
+    missing: counts.missing + more,
+    present: Math.max(0, counts.present - more),
+  })
+  return {
+    ...move(rows),
+    tables: rows.tables.map((one) => (one.table === TABLE ? move(one) : one)),
+    wrong: [...rows.wrong, ...lost.map((key) => ({ table: TABLE, key, state: 'missing' as const }))].slice(
+      0,
+      MAX_WRONG,
+    ),
+  }
 }

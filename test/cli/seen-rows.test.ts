@@ -1,7 +1,7 @@
 /** Virtual servers that the kernel has lost since the daemon looked count as missing. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { seenRows } from '../../src/cli/seen-rows.ts'
+import { seenRows } from '../../src/cli/two-looks.ts'
 import { VIRTUAL_SERVERS } from '../../src/ipvs/diff.ts'
 
 type Args = Parameters<typeof seenRows>

@@ -2,10 +2,12 @@
  * The elements of one frontend in the sets of the private table, from its memberships. A frontend
  * is in one of the sets that decide about masquerading: the one that serves all its roles.
  */
-import { type NftElement, nftKey } from '../../../nftables/types.ts'
+import type { SetSize } from '../../../metrics/sources.ts'
+import { NFT_FAMILY, type NftElement, type NftItem, nftKey, type NftOperation } from '../../../nftables/types.ts'
 import type { AddressFrontend } from '../../../service/frontends.ts'
 import { type Membership, membershipsOf, type Role, sharedHairpins } from '../../../service/policy.ts'
 import { Contributions } from '../../../sync/contributions.ts'
+import type { TableSync } from '../../../sync/table-sync.ts'
 import { type NftSetName, SET_NAMES } from './layout.ts'
 
 /** Which elements belong in the sets; nothing is wanted yet. */
@@ -64,4 +66,18 @@ export const hairpinElements = sharedHairpins(hairpinElement)
 function hairpinElement({ family, address, protocol, port, second }: Membership): NftElement {
   const value = `${address ?? ''} . ${protocol ?? 'tcp'} . ${port ?? 0} . ${second ?? ''}`
   return { kind: 'element', family, set: 'hairpins', value }
+}
+
+/** No set has a limit of ours; the kernel counts the elements in 32 bits. */
+const MAX_ELEMENTS = 2 ** 32 - 1
+
+/** How many elements the kernel has of each set that is not empty. */
+export function sizesOf(sync: Pick<TableSync<NftItem, NftOperation>, 'forEachLive'>): readonly SetSize[] {
+  const sizes = new Map<string, number>()
+  sync.forEachLive((item) => {
+    if (item.kind !== 'element') return
+    const name = `${NFT_FAMILY[item.family]} ${item.set}`
+    sizes.set(name, (sizes.get(name) ?? 0) + 1)
+  })
+  return Array.from(sizes, ([name, entries]) => ({ name, entries, maxEntries: MAX_ELEMENTS }))
 }

@@ -30,7 +30,7 @@ import { HandOver } from './hand-over.ts'
 import { observed } from './observed-table.ts'
 import { PlacedLayout } from './placed-layout.ts'
 import { PlacedRanges } from './placed-ranges.ts'
-import { sizesOf } from './set-sizes.ts'
+import { sizesOf } from './elements.ts'
 import { TableDoubts } from './table-doubts.ts'
 
 /** The kernel as this firewall uses it. */
