@@ -21,6 +21,7 @@ import {
 import { familyEvents } from '../netlink/family-events.ts'
 import type { RtnetlinkEvent } from '../netlink/rtnetlink-events.ts'
 import type { HostIptables } from '../node/iptables-programs.ts'
+import { earliest } from '../values/clock.ts'
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
 
 export interface Subscription {
@@ -273,8 +274,7 @@ export class RuleThrottle {
 
   /** When the next family is due, on the same clock; undefined when none was requested. */
   nextDueMs(): number | undefined {
-    const times = [...this.#requested].map((family) => this.#dueMs(family))
-    return times.length === 0 ? undefined : Math.min(...times)
+    return earliest(...Array.from(this.#requested, (family) => this.#dueMs(family)))
   }
 
   #dueMs(family: IpFamily): number {

@@ -3,6 +3,7 @@
  * stays sorted without work because the clock never decreases. So the cost depends only on the few
  * different lengths of wait.
  */
+import { earliest } from '../values/clock.ts'
 
 export class DelayedKeys {
   /** When each key is due, and the queue that holds it. */
@@ -51,15 +52,7 @@ export class DelayedKeys {
 
   /** When the next key is due; undefined when no key waits. */
   nextMs(): number | undefined {
-    let next: number | undefined
-    for (const queue of this.#queues.values()) {
-      for (const key of queue) {
-        const atMs = this.#atMs(key)
-        if (next === undefined || atMs < next) next = atMs
-        break
-      }
-    }
-    return next
+    return earliest(...Array.from(this.#queues.values(), ([first = '']) => this.#atMs(first)))
   }
 
   #atMs(key: string): number {

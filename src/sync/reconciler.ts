@@ -4,6 +4,7 @@
  * the reverse order, after all additions and changes.
  * @impure
  */
+import { earliest } from '../values/clock.ts'
 import { Pass, type PassOptions, type PassReport } from './pass.ts'
 import type { PlanRow } from './plan.ts'
 import type { Reconciled } from './reconciled.ts'
@@ -76,12 +77,7 @@ export class Reconciler {
 
   /** When the next delayed key or table is due, in milliseconds of the pass clock; undefined when nothing waits. */
   nextDueMs(): number | undefined {
-    let next: number | undefined
-    for (const table of this.#tables) {
-      const at = table.nextDueMs()
-      if (at !== undefined && (next === undefined || at < next)) next = at
-    }
-    return next
+    return earliest(...this.#tables.map((table) => table.nextDueMs()))
   }
 }
 

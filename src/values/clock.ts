@@ -3,7 +3,9 @@
 /** Milliseconds since an arbitrary moment; never decreases (`performance.now`). */
 export type Clock = () => number
 
-/** The earlier of two times; undefined is never. */
-export function earliest(one: number | undefined, other: number | undefined): number | undefined {
-  return one === undefined || other === undefined ? (one ?? other) : Math.min(one, other)
+/** The first of some times; undefined is never. */
+export function earliest(...times: readonly (number | undefined)[]): number | undefined {
+  let first: number | undefined
+  for (const time of times) if (time !== undefined && (first === undefined || time < first)) first = time
+  return first
 }

@@ -7,7 +7,7 @@
 import { type SetName, setName } from '../../../ipset/catalogue.ts'
 import type { SetEntry } from '../../../ipset/types.ts'
 import type { FrontendKey } from '../../../service/frontends.ts'
-import type { Clock } from '../../../values/clock.ts'
+import { type Clock, earliest } from '../../../values/clock.ts'
 import { IP_FAMILIES, type IpFamily } from '../../../values/protocol.ts'
 import { type MissingRules, missingRules, type RulesMirror } from './rules/missing-rules.ts'
 
@@ -143,10 +143,7 @@ class RuleWaits {
   }
 
   nextEndMs(): number | undefined {
-    let next: number | undefined
-    for (const waits of this.#begun.values())
-      for (const { untilMs, isOver } of waits.values())
-        if (!isOver && (next === undefined || untilMs < next)) next = untilMs
-    return next
+    const waits = Array.from(this.#begun.values()).flatMap((ofFamily) => Array.from(ofFamily.values()))
+    return earliest(...waits.map(({ untilMs, isOver }) => (isOver ? undefined : untilMs)))
   }
 }

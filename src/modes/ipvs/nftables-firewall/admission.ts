@@ -4,7 +4,7 @@
  * most pods, with it also the others, so they do not wait for ever, as with the other firewall.
  */
 import type { FrontendKey } from '../../../service/frontends.ts'
-import type { Clock } from '../../../values/clock.ts'
+import { type Clock, earliest } from '../../../values/clock.ts'
 import type { IpFamily } from '../../../values/protocol.ts'
 
 /** A new virtual server waits for the table of its family this long, in milliseconds. */
@@ -52,10 +52,7 @@ export class Admission {
 
   /** When the next wait for a table ends; undefined: nothing waits for a table. */
   nextDueMs(): number | undefined {
-    let next: number | undefined
-    for (const { untilMs, isOver } of this.#waits.values())
-      if (!isOver && (next === undefined || untilMs < next)) next = untilMs
-    return next
+    return earliest(...Array.from(this.#waits.values(), ({ untilMs, isOver }) => (isOver ? undefined : untilMs)))
   }
 
   /** A table that does not come is awaited for TABLE_WAIT_MS, source ranges without end. */
