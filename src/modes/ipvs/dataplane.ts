@@ -1,35 +1,31 @@
 /**
- * Renders frontends into the tables of ipvs mode, and joins those to the reconciler. A virtual
- * server is added before the address that brings it traffic, and removed after it.
+ * Hands frontends to the tables of ipvs mode, and joins those to the reconciler. A virtual server
+ * is added before the address that brings it traffic, and removed after it.
  */
-import { DEVICE_KIND, type Device, type DeviceOperation } from '../../ipvs/address-diff.ts'
 import type { FlowTable } from '../../conntrack/connection.ts'
 import { StaleFlows, type StaleFlowsOptions } from '../../conntrack/stale-flows.ts'
+import type { Wanted } from '../../explain/wanted.ts'
+import { DEVICE_KIND, type Device, type DeviceOperation } from '../../ipvs/address-diff.ts'
 import { sameVirtualServer } from '../../ipvs/diff.ts'
 import type { Drains } from '../../ipvs/drains.ts'
-import { acceptOutliers } from '../../ipvs/outlier-states.ts'
-import { Outliers } from '../../ipvs/outliers.ts'
-import { acceptStarting, SlowStarts } from '../../ipvs/slow-starts.ts'
 import type { VirtualServer, VirtualServerOperation } from '../../ipvs/types.ts'
-import { type AddressFrontend, type Frontend, type FrontendKey, hasAddress } from '../../service/frontends.ts'
+import { type Frontend, type FrontendKey, hasAddress } from '../../service/frontends.ts'
 import type { Dataplane, DataplanePass } from '../../sync/loop.ts'
-import type { PlanRow } from '../../sync/plan.ts'
 import type { PassReport } from '../../sync/pass.ts'
+import type { PlanRow } from '../../sync/plan.ts'
 import { type Reconciled, reconciled } from '../../sync/reconciled.ts'
 import { Reconciler } from '../../sync/reconciler.ts'
 import { TableSync } from '../../sync/table-sync.ts'
-import { newBudget } from '../../values/event-loop.ts'
+import { earliest } from '../../values/clock.ts'
 import type { IpFamily } from '../../values/protocol.ts'
+import { SERVICE_DEVICE } from '../../values/well-known.ts'
+import type { ListedTable } from '../table-health.ts'
+import type { ChosenSchedulers } from './chosen-schedulers.ts'
 import { DrainChecks, type DrainChecksOptions } from './drain-checks.ts'
 import type { Firewall, VirtualAddressKind } from './firewall.ts'
-import { SlowStartSteps } from './slow-start-steps.ts'
-import type { ChosenSchedulers } from './chosen-schedulers.ts'
 import { type IpvsTables, listTables } from './tables.ts'
 import { VirtualAddresses } from './virtual-addresses.ts'
-import { judgesOutliers, renderVirtualServer, slowStartOf } from './virtual-server-render.ts'
-import type { ListedTable } from '../table-health.ts'
-import type { Wanted } from '../../explain/wanted.ts'
-import { SERVICE_DEVICE } from '../../values/well-known.ts'
+import { WantedVirtualServers } from './wanted-virtual-servers.ts'
 
 export interface IpvsDataplaneOptions extends DrainChecksOptions {
   readonly tables: IpvsTables
@@ -48,15 +44,8 @@ export class IpvsDataplane implements Dataplane {
   readonly virtualServers: TableSync<VirtualServer, VirtualServerOperation>
   readonly device: TableSync<Device, DeviceOperation>
   readonly virtualAddresses: VirtualAddresses
-  readonly slowStarts = new SlowStarts()
-  readonly outliers = new Outliers()
+  readonly servers: WantedVirtualServers
   readonly staleFlows: StaleFlows
-  /**
-   * Frontends that are rendered once the kernel has been asked for their schedulers: at a start
-   * rendering all of them twice is slow.
-   */
-  readonly #unrendered = new Map<FrontendKey, AddressFrontend>()
-  readonly #slowStartSteps = new SlowStartSteps(this.slowStarts)
   /** Frontends whose address is bound once their virtual server exists. */
   readonly #toBind = new Set<FrontendKey>()
   readonly #drainChecks: DrainChecks
@@ -72,6 +61,7 @@ export class IpvsDataplane implements Dataplane {
       onExamined: (key) => this.#examined(key),
       mayAdd: (key, { family }) => firewall.mayAdd(key, family),
     })
+    this.servers = new WantedVirtualServers(this.virtualServers, options)
     this.device = new TableSync(tables.device)
     this.virtualAddresses = new VirtualAddresses(tables)
     this.#drainChecks = new DrainChecks(this.virtualServers, options)
@@ -124,14 +114,7 @@ export class IpvsDataplane implements Dataplane {
     const frontend = isServed ? wanted : undefined
     this.firewall.frontend(key, frontend)
     this.#drainChecks.choose(key, frontend?.servicePort.choices.drainDeadlineMs)
-    const { schedulers } = this.#options
-    const isUnknown = frontend !== undefined && schedulers.isUnknown(frontend)
-    const scheduler = schedulers.inForce(key, frontend)
-    if (isUnknown) this.#unrendered.set(key, frontend)
-    else {
-      this.#unrendered.delete(key)
-      this.#want(key, frontend, scheduler)
-    }
+    this.servers.frontend(key, frontend)
     this.staleFlows.suspect(key, frontend?.servicePort)
     if (frontend?.bind === true) {
       this.#toBind.add(key)
@@ -142,56 +125,9 @@ export class IpvsDataplane implements Dataplane {
     }
   }
 
-  #want(key: FrontendKey, frontend: AddressFrontend | undefined, scheduler: string): void {
-    const { virtualServers, slowStarts } = this
-    if (frontend === undefined) {
-      this.#slowStartSteps.set(key, undefined)
-      slowStarts.forget(key)
-      this.outliers.forget(key)
-      virtualServers.want(key, undefined)
-      return
-    }
-    const full = renderVirtualServer(frontend, scheduler)
-    // Before the kernel has it, all real servers are equally new.
-    const before = virtualServers.live(key) === undefined ? undefined : virtualServers.desired(key)
-    const durationMs = slowStartOf(frontend, scheduler)
-    this.#slowStartSteps.set(key, durationMs === undefined ? undefined : ownerOf(frontend))
-    const base = slowStarts.render(key, full, before, durationMs, this.#options.now())
-    const isJudged = judgesOutliers(frontend, base, this.#options.outlierDetection ?? false)
-    virtualServers.want(key, this.outliers.render(key, base, isJudged ? ownerOf(frontend) : undefined))
-  }
-
-  /** Real servers of this virtual server got another state in `outliers`. A pass applies it. */
-  rejudged(key: FrontendKey): void {
-    const server = this.outliers.rendered(key)
-    if (server !== undefined) this.virtualServers.want(key, server)
-  }
-
-  /** Takes steps of slow starts that are due. Those that are left wait for the next pass. */
-  #stepSlowStarts(): void {
-    if (this.#slowStartSteps.nextDueMs() === undefined) return
-    const { now } = this.#options
-    this.#slowStartSteps.take(newBudget(now), now(), (key, server) =>
-      this.virtualServers.want(key, this.outliers.withBase(key, server)),
-    )
-  }
-
-  /** Renders the virtual servers again whose scheduler has turned out to be present. */
-  async #askSchedulers(signal: AbortSignal): Promise<void> {
-    const { schedulers } = this.#options
-    for (const frontend of await schedulers.ask(signal)) {
-      const { key } = frontend
-      this.#unrendered.delete(key)
-      this.#want(key, frontend, schedulers.inForce(key, frontend))
-    }
-    // Their schedulers are missing.
-    for (const [key, frontend] of this.#unrendered) this.#want(key, frontend, schedulers.inForce(key, frontend))
-    this.#unrendered.clear()
-  }
-
   async pass(options: DataplanePass): Promise<PassReport> {
-    await this.#askSchedulers(options.signal)
-    this.#stepSlowStarts()
+    await this.servers.askSchedulers(options.signal)
+    this.servers.stepSlowStarts()
     const idle = await this.#drainChecks.take(options)
     const passOptions = { ...options, now: this.#options.now, idle }
     const report = await this.#reconciler.pass(passOptions)
@@ -203,28 +139,12 @@ export class IpvsDataplane implements Dataplane {
 
   /** What the next pass would find and do. */
   async plan(signal: AbortSignal): Promise<PlanRow[]> {
-    await this.#askSchedulers(signal)
+    await this.servers.askSchedulers(signal)
     for (const key of this.#toBind) this.virtualAddresses.set(key, true)
     this.#toBind.clear()
-    await this.#acceptChanging(signal)
+    await this.servers.acceptChanging(signal)
     const all = new Reconciler([...this.firewall.plan(), ...this.#ownTables])
     return all.plan({ signal, now: this.#options.now })
-  }
-
-  /**
-   * This process does not know which endpoints start slowly in the daemon that runs, and which get
-   * no connections because they do not answer, so it takes their weights as they are.
-   */
-  async #acceptChanging(signal: AbortSignal): Promise<void> {
-    const [starting, judged] = [new Set(this.#slowStartSteps.keys()), new Set(this.outliers.keys())]
-    if (starting.size === 0 && judged.size === 0) return
-    await this.virtualServers.read(signal)
-    for (const key of new Set([...starting, ...judged])) {
-      const [wanted, live] = [this.virtualServers.desired(key), this.virtualServers.live(key)]
-      if (wanted === undefined) continue
-      const started = starting.has(key) ? acceptStarting(wanted, live) : wanted
-      this.virtualServers.want(key, judged.has(key) ? acceptOutliers(started, live) : started)
-    }
   }
 
   get #ownTables(): readonly Reconciled[] {
@@ -262,26 +182,17 @@ export class IpvsDataplane implements Dataplane {
   }
 
   nextDueMs(): number | undefined {
-    const { schedulers } = this.#options
-    const all = [
+    return earliest(
       this.#reconciler.nextDueMs(),
       this.drains.nextDueMs(),
-      this.#slowStartSteps.nextDueMs(),
-      schedulers.nextDueMs(),
+      this.servers.nextDueMs(),
       this.firewall.nextDueMs(),
-    ]
-    const due = all.filter((at) => at !== undefined)
-    return due.length === 0 ? undefined : Math.min(...due)
+    )
   }
 }
 
 function isFaulty(table: ListedTable): boolean {
   return table.health().some(({ wrong }) => wrong)
-}
-
-/** The Service of a frontend, as DesiredFrontends names it. */
-function ownerOf({ servicePort: { service } }: AddressFrontend): string {
-  return `${service.namespace}/${service.name}`
 }
 
 /** Two passes as one. */

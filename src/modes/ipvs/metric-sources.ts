@@ -28,10 +28,10 @@ export function ipvsSources(
       realServerCount: () => realServerCount(dataplane),
       drainingCount: () => dataplane.drains.count,
       drainsFinished: () => dataplane.drains.ended,
-      slowStarts: () => dataplane.slowStarts,
+      slowStarts: () => dataplane.servers.slowStarts,
       outliers: () => ({
-        count: dataplane.outliers.count,
-        decisions: dataplane.outliers.counts,
+        count: dataplane.servers.outliers.count,
+        decisions: dataplane.servers.outliers.counts,
         serversRead: outlierWatch.serversRead,
       }),
       readTraffic: (visit, signal) => auditIpvs.visitTraffic(visit, { signal }),

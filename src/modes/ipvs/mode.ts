@@ -95,8 +95,8 @@ export class IpvsMode implements Mode {
     const { dataplane } = this
     this.#outlierWatch = new OutlierWatch({
       ipvs: kernel.auditIpvs,
-      outliers: dataplane.outliers,
-      rejudged: (key) => dataplane.rejudged(key),
+      outliers: dataplane.servers.outliers,
+      rejudged: (key) => dataplane.servers.rejudged(key),
       onJudged: (decisions) => listener.outliersJudged(decisions),
       serverCount: () => dataplane.virtualServers.liveCount,
       problems: options.problems,
@@ -136,7 +136,7 @@ export class IpvsMode implements Mode {
   }
 
   outliers(nowMs: number): Iterable<CurrentOutlier> {
-    return this.dataplane.outliers.current(nowMs)
+    return this.dataplane.servers.outliers.current(nowMs)
   }
 
   drains(nowMs: number): Iterable<CurrentDrain> {

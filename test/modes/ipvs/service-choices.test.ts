@@ -141,7 +141,7 @@ describe('a virtual server', () => {
     memory.nowMs = 5000
     use(['1.1.1.1', '2.2.2.2'])
     await pass()
-    assert.deepEqual([weights(), dataplane.slowStarts.count], [[10, 1], 1])
+    assert.deepEqual([weights(), dataplane.servers.slowStarts.count], [[10, 1], 1])
     const seen: number[] = []
     memory.journal.length = 0
     for (let steps = 1; dataplane.nextDueMs() !== undefined; steps++) {
@@ -155,7 +155,7 @@ describe('a virtual server', () => {
     assert.deepEqual(seen, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10])
     assert.equal(memory.journal.length, 9)
     assert.ok(memory.journal.every((command) => / -e .*2\.2\.2\.2/.test(command)))
-    assert.deepEqual([await diff(), dataplane.slowStarts.count, dataplane.slowStarts.begun], [[], 0, 1])
+    assert.deepEqual([await diff(), dataplane.servers.slowStarts.count, dataplane.servers.slowStarts.begun], [[], 0, 1])
 
     // A difference in the other direction is one.
     const server = memory.virtualServers.kernel.get(KEY)
@@ -205,7 +205,7 @@ describe('a virtual server', () => {
             },
           ]),
         )
-        if (dataplane.outliers.observe(KEY, counters, memory.nowMs)) dataplane.rejudged(KEY)
+        if (dataplane.servers.outliers.observe(KEY, counters, memory.nowMs)) dataplane.servers.rejudged(KEY)
       }
     }
     use()
@@ -248,10 +248,10 @@ describe('a virtual server', () => {
     for (const gone of ['2.2.2.2', '4.4.4.4']) memory.connections.set(`${gone}:8080`, { active: 1, inactive: 0 })
     use([5, 7], ['1.1.1.1', '3.3.3.3'])
     await pass()
-    assert.deepEqual([dataplane.drains.count, dataplane.outliers.count], [2, 1])
+    assert.deepEqual([dataplane.drains.count, dataplane.servers.outliers.count], [2, 1])
     dataplane.frontend(KEY, frontendOf({ bind: false, servicePort: { choices: scheduler('wrr') } }, addresses))
     await pass()
-    assert.deepEqual([weights()?.slice(0, 3), dataplane.outliers.size], [[1, 1, 1], 0])
+    assert.deepEqual([weights()?.slice(0, 3), dataplane.servers.outliers.size], [[1, 1, 1], 0])
     // A new process has forgotten it.
     const second = await running(memory)
     second.dataplane.frontend(KEY, frontendOf({ bind: false, servicePort: { choices } }, addresses))
@@ -263,7 +263,7 @@ describe('a virtual server', () => {
     const { dataplane } = await running()
     const isJudged = (servicePort: object): boolean => {
       dataplane.frontend(KEY, frontendOf({ bind: false, servicePort }, ['1.1.1.1', '2.2.2.2']))
-      return dataplane.outliers.isWatched(KEY)
+      return dataplane.servers.outliers.isWatched(KEY)
     }
     const wants = { outlierDetection: true }
     const flags = (fallback: boolean) => ({ hashFlags: { fallback, port: false } })
