@@ -5,8 +5,11 @@
  */
 import { changesBetween } from '../config/changes.ts'
 import type { KubeProxyConfiguration, LivePath, ProxyMode } from '../config/types.ts'
+import type { ProcessLog } from '../serve/log.ts'
 import { CodedError } from '../values/errors.ts'
 import type { Log } from '../values/log.ts'
+import { applyLive } from './live-settings.ts'
+import type { RunningProxy } from './running-proxy.ts'
 import { WatchedFile } from './watched-file.ts'
 
 export interface ReloadListener {
@@ -91,4 +94,31 @@ export class ConfigReload {
     if (live.length > 0) log.info('Configuration file changed', { file: path, fields: live })
     if (live.length > 0 || withoutEffect.length > 0) listener.changed(next, live)
   }
+}
+
+interface FollowOptions {
+  readonly configuration: KubeProxyConfiguration
+  /** See `DaemonOptions`. */
+  readonly readConfiguration: () => Promise<KubeProxyConfiguration>
+  readonly log: ProcessLog
+}
+
+/**
+ * Follows the file while the daemon runs. Loaded after the first pass, to keep it off the critical
+ * path of a start, or when that pass takes long.
+ */
+export function followFile(path: string, options: FollowOptions, proxy: RunningProxy): void {
+  const { configuration, readConfiguration, log } = options
+  const reload = new ConfigReload({
+    path,
+    configuration,
+    mode: () => proxy.mode,
+    read: readConfiguration,
+    listener: {
+      changed: (next, fields) => applyLive(next, fields, { log, proxy }),
+      failed: (error) => proxy.fail(error),
+    },
+    log,
+  })
+  reload.start()
 }

@@ -140,7 +140,7 @@ export async function runDaemon(options: DaemonOptions): Promise<DaemonEnd> {
   if (!once && options.configurationFile !== undefined) {
     const file = options.configurationFile
     void Promise.race([passes.complete, sleep(FOLLOW_AFTER_MS, undefined, { ref: false })]).then(async () =>
-      (await import('./follow-file.ts')).followFile(file, options, running),
+      (await import('./config-reload.ts')).followFile(file, options, running),
     )
   }
 
