@@ -41,8 +41,7 @@ export interface RemovalResult {
   readonly failures: readonly { readonly command: string; readonly error: Error }[]
 }
 
-/** A kernel without nfnetlink has no tables. */
-/** Nothing was removed. */
+/** Nothing was removed: a kernel without nfnetlink has no tables. */
 export const NOTHING: RemovalResult = { commands: [], failures: [] }
 
 /** Lines of the log. */
