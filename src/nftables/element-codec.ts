@@ -8,7 +8,7 @@ import { NLM_F_CREATE, NLM_F_DUMP } from '../netlink/constants.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { decodeVerdict, encodeVerdict } from './expression-codec.ts'
-import { encodeKey, keyLength, readKey } from './fields.ts'
+import { encodeKey, type EncodedKey, keyLength, readKey } from './fields.ts'
 import { CATCH_ALL, type NftElement, type NftSet, PRIVATE_TABLE } from './types.ts'
 import { beginNft, NFTA_DATA_VALUE, NFTA_LIST_ELEM, nftAttributes } from './wire.ts'
 
@@ -53,8 +53,8 @@ function encodeElement(batch: MessageBatch, family: IpFamily, value: string, act
   if (value === CATCH_ALL) batch.u32be(NFTA_SET_ELEM_FLAGS, NFT_SET_ELEM_CATCHALL)
   else {
     const key = batch.nest(NFTA_SET_ELEM_KEY)
-    const { bytes, length } = encodeKey(value, family)
-    batch.binary(NFTA_DATA_VALUE, bytes.subarray(0, length))
+    const encoded = encodeKey(value, family)
+    batch.written(NFTA_DATA_VALUE, encoded.length, copyKey, encoded)
     batch.endNest(key)
   }
   if (action !== undefined) {
@@ -63,6 +63,11 @@ function encodeElement(batch: MessageBatch, family: IpFamily, value: string, act
     batch.endNest(data)
   }
   batch.endNest(element)
+}
+
+function copyKey({ bytes, length }: EncodedKey, into: Uint8Array, offset: number): number {
+  for (let index = 0; index < length; index++) into[offset + index] = bytes[index] ?? 0
+  return length
 }
 
 /** NFT_MSG_GETSETELEM: all elements of a set; ENOENT when there is no such set. */

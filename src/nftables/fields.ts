@@ -4,7 +4,7 @@
  * at a multiple of 4 bytes.
  */
 import { netlinkError } from '../netlink/errors.ts'
-import { ADDRESS_LENGTH, parseAddress, readAddress, writeAddress } from '../values/address.ts'
+import { ADDRESS_LENGTH, readAddress, writeAddress } from '../values/address.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { PacketField } from './types.ts'
 
@@ -156,7 +156,7 @@ export function encodeKey(value: string, family: IpFamily): EncodedKey {
     const dot = value.indexOf(' . ', from)
     const to = dot < 0 ? value.length : dot
     if (dot >= 0) isSingle = false
-    const length = writeField(value, value.slice(from, to), to, family, at)
+    const length = writeField(value, from, to, family, at)
     at += isSingle ? length : padded(length)
     if (at > MAX_KEY_BYTES) throw unencodable(value)
     if (dot < 0) break
@@ -174,25 +174,53 @@ function encodeHexKey(value: string): EncodedKey {
   return scratch
 }
 
-function writeField(value: string, part: string, end: number, family: IpFamily, at: number): number {
-  if (part.includes(family === 'IPv4' ? '.' : ':')) {
-    if (parseAddress(part) === undefined) throw unencodable(value)
-    return writeAddress(part, scratch.bytes, at)
-  }
-  const protocol = PROTOCOL_NUMBERS.get(part) ?? (isBeforeNumber(value, end) ? protocolNumber(part) : undefined)
-  if (protocol !== undefined) {
+/** Writes the field in `value` from `from` to `to`, and returns its length. */
+function writeField(value: string, from: number, to: number, family: IpFamily, at: number): number {
+  const number = digitsOf(value, from, to)
+  if (number < 0) {
+    const part = value.slice(from, to)
+    if (part.includes(family === 'IPv4' ? '.' : ':')) return writeAddressField(value, part, at)
+    const protocol = PROTOCOL_NUMBERS.get(part)
+    if (protocol === undefined) throw unencodable(value)
     scratch.bytes[at] = protocol
     return 1
   }
-  const port = Number(part)
-  if (!/^\d{1,5}$/.test(part) || port > 0xffff) throw unencodable(value)
-  scratch.bytes[at] = port >>> 8
-  scratch.bytes[at + 1] = port & 0xff
+  if (to - from <= 3 && number < 256 && isBeforeNumber(value, to)) {
+    scratch.bytes[at] = number
+    return 1
+  }
+  if (number > 0xffff) throw unencodable(value)
+  scratch.bytes[at] = number >>> 8
+  scratch.bytes[at + 1] = number & 0xff
   return 2
 }
 
+function writeAddressField(value: string, part: string, at: number): number {
+  try {
+    return writeAddress(part, scratch.bytes, at)
+  } catch {
+    throw unencodable(value)
+  }
+}
+
+/** Up to five digits as a number; -1 for anything else. */
+function digitsOf(value: string, from: number, to: number): number {
+  if (to === from || to > from + 5) return -1
+  let number = 0
+  for (let at = from; at < to; at++) {
+    const digit = value.charCodeAt(at) - 48
+    if (digit < 0 || digit > 9) return -1
+    number = number * 10 + digit
+  }
+  return number
+}
+
+/** Whether the field that ends at `end` precedes a number. */
 function isBeforeNumber(value: string, end: number): boolean {
-  return /^ \. \d{1,5}(?: \.|$)/.test(value.slice(end, end + 12))
+  if (end === value.length) return false
+  const from = end + 3
+  const next = value.indexOf(' . ', from)
+  return digitsOf(value, from, next < 0 ? value.length : next) >= 0
 }
 
 function unencodable(value: string): Error {

@@ -151,31 +151,30 @@ export function splitGroup(ops: readonly NftOperation[], group: MessageGroup): r
 
 /** Operations on elements in one transaction: first those that are deleted, then those that are added, by their sets. */
 export function elementGroup(ops: readonly NftOperation[], indexes: readonly number[]): MessageGroup {
-  const deleted = new Map<string, NftElement[]>()
-  const added = new Map<string, NftElement[]>()
+  const deleted: BySet = { IPv4: new Map(), IPv6: new Map() }
+  const added: BySet = { IPv4: new Map(), IPv6: new Map() }
   for (const index of indexes) {
     const op = ops[index]
     if (op?.item.kind !== 'element') continue
-    const set = `${op.item.family} ${op.item.set}`
-    if (op.kind !== 'add') append(deleted, set, op.item)
-    if (op.kind !== 'delete') append(added, set, op.item)
+    if (op.kind !== 'add') append(deleted, op.item)
+    if (op.kind !== 'delete') append(added, op.item)
   }
   const parts = [...partsOf('DELSETELEM', deleted), ...partsOf('NEWSETELEM', added)]
   return { ops: indexes, parts, weight: indexes.length }
 }
 
-function append(lists: Map<string, NftElement[]>, set: string, element: NftElement): void {
-  const list = lists.get(set)
-  if (list === undefined) lists.set(set, [element])
+/** Elements by family and the name of their set. */
+type BySet = Readonly<Record<IpFamily, Map<string, NftElement[]>>>
+
+function append(lists: BySet, element: NftElement): void {
+  const list = lists[element.family].get(element.set)
+  if (list === undefined) lists[element.family].set(element.set, [element])
   else list.push(element)
 }
 
-function partsOf(
-  message: 'NEWSETELEM' | 'DELSETELEM',
-  bySet: ReadonlyMap<string, readonly NftElement[]>,
-): MessagePart[] {
+function partsOf(message: 'NEWSETELEM' | 'DELSETELEM', { IPv4, IPv6 }: BySet): MessagePart[] {
   const parts: MessagePart[] = []
-  for (const elements of bySet.values()) {
+  for (const elements of [...IPv4.values(), ...IPv6.values()]) {
     const most = elements.some(({ action }) => action !== undefined) ? MAX_MAP_ELEMENTS : MAX_ELEMENTS
     for (let from = 0; from < elements.length; from += most) {
       const some = elements.slice(from, from + most)

@@ -55,6 +55,8 @@ export class TransactionRun {
   readonly #emptied: Set<string>
   /** Keys of sets that are added or replaced. */
   readonly #added: ReadonlySet<string>
+  /** Whether an operation has failed. */
+  #hasFailed = false
   /** How many transactions were refused as a whole. */
   #halved = 0
 
@@ -105,6 +107,7 @@ export class TransactionRun {
 
   /** The group without operations of which a part has failed, and those that need nothing. */
   #left(group: MessageGroup): readonly MessageGroup[] {
+    if (!this.#hasFailed && this.#emptied.size === 0) return [group]
     const left = group.ops.filter((index) => this.#isLeft(index))
     if (left.length === group.ops.length) return [group]
     return left.length === 0 ? [] : [elementGroup(this.#ops, left)]
@@ -170,6 +173,7 @@ export class TransactionRun {
   #setOutcome(index: number, error: Error): void {
     if (this.#outcomes[index] !== undefined) return
     this.#outcomes[index] = error
+    this.#hasFailed = true
     const op = this.#ops[index]
     if (op?.item.kind === 'set' && op.kind !== 'delete') this.#failElements(nftKey(op.item), error)
   }

@@ -78,14 +78,39 @@ export function sharedHairpins<Entry>(
   const none: readonly Entry[] = []
   return (frontend, nodeName) => {
     const { candidates, protocol } = frontend.servicePort
+    const hasFew = candidates.length <= FEW_CANDIDATES
+    if (hasFew && !candidates.some(({ source }) => isLocalTo(source, nodeName))) return none
     const key = `${protocol} ${nodeName}`
     const known = lists.get(candidates)
     const list = known?.get(key) ?? hairpinsOf(frontend, nodeName).map(of)
-    if (list.length === 0 && candidates.length <= FEW_CANDIDATES) return none
     if (known === undefined) lists.set(candidates, new Map([[key, list]]))
     else known.set(key, list)
     return list
   }
+}
+
+/** The roles of one frontend, without `hairpin`, in the order of ROLES. */
+export function rolesOf(frontend: AddressFrontend): readonly Role[] {
+  const { roles, selection, servicePort, firewall } = frontend
+  const { service, acceptsHealthChecks } = servicePort
+  const found: Role[] = []
+  const local = selection.policy === 'Local'
+  if (roles.includes('LoadBalancerVip')) {
+    if (firewall?.allowsNode === true) found.push('source-address')
+    if (firewall !== undefined && firewall.ranges.length > 0) found.push('source-range')
+    if (firewall !== undefined) found.push('restricted')
+    if (local) found.push('load-balancer-local')
+    found.push('load-balancer')
+  }
+  if (roles.includes('ExternalIP')) found.push(local ? 'external-ip-local' : 'external-ip')
+  if (roles.includes('ClusterIP')) found.push('cluster-ip')
+  if (roles.includes('NodePort')) {
+    if (local) found.push('node-port-local')
+    found.push('node-port')
+  }
+  if (service.healthCheckNodePort !== 0 && acceptsHealthChecks) found.push('health-check')
+  if (frontend.bind) found.push('virtual-ip')
+  return found
 }
 
 /**
@@ -94,27 +119,26 @@ export function sharedHairpins<Entry>(
  * last one is removed.
  */
 export function membershipsOf(frontend: AddressFrontend): readonly Membership[] {
-  const { address, port, roles, selection, servicePort, firewall } = frontend
-  const { family, protocol, service, acceptsHealthChecks } = servicePort
+  const { address, port, servicePort, firewall } = frontend
+  const { family, protocol, service } = servicePort
   const found: Membership[] = []
   const here = { family, address, port, protocol }
-  const put = (role: Role): void => void found.push({ role, family, address, port, protocol })
-  const local = selection.policy === 'Local'
-  if (roles.includes('LoadBalancerVip')) {
-    if (firewall?.allowsNode === true) found.push({ role: 'source-address', ...here, second: address })
-    for (const range of firewall?.ranges ?? []) found.push({ role: 'source-range', ...here, second: formatCidr(range) })
-    if (firewall !== undefined) put('restricted')
-    if (local) put('load-balancer-local')
-    put('load-balancer')
-  }
-  if (roles.includes('ExternalIP')) put(local ? 'external-ip-local' : 'external-ip')
-  if (roles.includes('ClusterIP')) put('cluster-ip')
-  if (roles.includes('NodePort')) {
-    if (local) put('node-port-local')
-    put('node-port')
-  }
-  if (service.healthCheckNodePort !== 0 && acceptsHealthChecks)
-    found.push({ role: 'health-check', family, port: service.healthCheckNodePort })
-  if (frontend.bind) found.push({ role: 'virtual-ip', family, address })
+  for (const role of rolesOf(frontend))
+    switch (role) {
+      case 'source-address':
+        found.push({ role, ...here, second: address })
+        break
+      case 'source-range':
+        for (const range of firewall?.ranges ?? []) found.push({ role, ...here, second: formatCidr(range) })
+        break
+      case 'health-check':
+        found.push({ role, family, port: service.healthCheckNodePort })
+        break
+      case 'virtual-ip':
+        found.push({ role, family, address })
+        break
+      default:
+        found.push({ role, family, address, port, protocol })
+    }
   return found
 }

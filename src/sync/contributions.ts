@@ -23,11 +23,6 @@ export interface EntryChange<Entry> {
   readonly entry: Entry | undefined
 }
 
-interface Counted<Entry> {
-  readonly entry: Entry
-  count: number
-}
-
 const NOTHING: readonly never[] = []
 
 export class Contributions<Entry> {
@@ -36,7 +31,9 @@ export class Contributions<Entry> {
   /** The list that a frontend contributes together with others, and how many contribute each. */
   readonly #shared = new Map<FrontendKey, readonly Entry[]>()
   readonly #sharers = new Map<readonly Entry[], number>()
-  readonly #wanted = new Map<string, Counted<Entry>>()
+  readonly #wanted = new Set<string>()
+  /** How many frontends contribute an entry beside the first one: most entries have one. */
+  readonly #others = new Map<string, number>()
   readonly #sizes = new Map<string, number>()
 
   constructor(kind: EntryKind<Entry>) {
@@ -100,21 +97,19 @@ export class Contributions<Entry> {
 
   #up(entry: Entry, changes: EntryChange<Entry>[]): void {
     const key = this.#kind.key(entry)
-    const known = this.#wanted.get(key)
-    if (known !== undefined) {
-      known.count++
-      return
-    }
+    if (this.#wanted.has(key)) return void this.#others.set(key, (this.#others.get(key) ?? 0) + 1)
     const set = this.#kind.set(entry)
-    this.#wanted.set(key, { entry, count: 1 })
+    this.#wanted.add(key)
     this.#sizes.set(set, this.size(set) + 1)
     changes.push({ key, set, entry })
   }
 
   #down(entry: Entry, changes: EntryChange<Entry>[]): void {
     const key = this.#kind.key(entry)
-    const known = this.#wanted.get(key)
-    if (known === undefined || --known.count > 0) return
+    if (!this.#wanted.has(key)) return
+    const others = this.#others.get(key) ?? 0
+    if (others > 1) return void this.#others.set(key, others - 1)
+    if (others === 1) return void this.#others.delete(key)
     const set = this.#kind.set(entry)
     this.#wanted.delete(key)
     this.#sizes.set(set, this.size(set) - 1)

@@ -5,7 +5,7 @@
 import type { SetSize } from '../../../metrics/sources.ts'
 import { NFT_FAMILY, type NftElement, type NftItem, nftKey, type NftOperation } from '../../../nftables/types.ts'
 import type { AddressFrontend } from '../../../service/frontends.ts'
-import { type Membership, membershipsOf, type Role, sharedHairpins } from '../../../service/policy.ts'
+import { type Membership, type Role, rolesOf, sharedHairpins } from '../../../service/policy.ts'
 import { Contributions } from '../../../sync/contributions.ts'
 import type { TableSync } from '../../../sync/table-sync.ts'
 import { type NftSetName, SET_NAMES } from './layout.ts'
@@ -25,19 +25,16 @@ export function wantedElements(): Contributions<NftElement> {
  * may be added.
  */
 export function elementsOf(frontend: AddressFrontend): readonly NftElement[] {
-  const memberships = membershipsOf(frontend)
-  const roles = new Set(memberships.map(({ role }) => role))
+  const roles = rolesOf(frontend)
   const { address, servicePort, firewall } = frontend
-  const { family } = servicePort
+  const { family, service } = servicePort
   const value = placeOf(frontend)
   const found: NftElement[] = []
   const put = (set: NftSetName, text: string): void => void found.push({ kind: 'element', family, set, value: text })
   if (firewall?.allowsNode === false) put('closed-to-node', value)
   put(masqueradingSet(roles), value)
-  for (const membership of memberships) {
-    if (membership.role === 'health-check') put('health-check-ports', `tcp . ${membership.port ?? 0}`)
-    if (membership.role === 'virtual-ip') put('virtual-ips', address)
-  }
+  if (roles.includes('health-check')) put('health-check-ports', `tcp . ${service.healthCheckNodePort}`)
+  if (roles.includes('virtual-ip')) put('virtual-ips', address)
   return found
 }
 
@@ -45,12 +42,14 @@ export function elementsOf(frontend: AddressFrontend): readonly NftElement[] {
  * A load-balancer or external address masquerades more than a cluster IP, and a cluster IP more than
  * policy Local; a node port masquerades as the former, but is no address of its own.
  */
-function masqueradingSet(roles: ReadonlySet<Role>): NftSetName {
-  const isExternal = roles.has('load-balancer') || roles.has('external-ip') || roles.has('external-ip-local')
-  const isLocal = roles.has('load-balancer-local') || roles.has('external-ip-local') || roles.has('node-port-local')
-  const isNodePort = roles.has('node-port')
-  if ((isExternal || (isNodePort && roles.has('cluster-ip'))) && !isLocal) return 'external-ips'
-  if (roles.has('cluster-ip')) return 'cluster-ips'
+function masqueradingSet(roles: readonly Role[]): NftSetName {
+  const isExternal =
+    roles.includes('load-balancer') || roles.includes('external-ip') || roles.includes('external-ip-local')
+  const isLocal =
+    roles.includes('load-balancer-local') || roles.includes('external-ip-local') || roles.includes('node-port-local')
+  const isNodePort = roles.includes('node-port')
+  if ((isExternal || (isNodePort && roles.includes('cluster-ip'))) && !isLocal) return 'external-ips'
+  if (roles.includes('cluster-ip')) return 'cluster-ips'
   if (isExternal) return 'external-ips-local'
   return isLocal ? 'node-ports-local' : 'node-ports'
 }

@@ -126,9 +126,10 @@ function changeOf({ family, name, key, firewall, addresses }: ServiceRanges): Ra
   return { key, item: rangesChain(family, name, [...firewall.ranges.map(formatCidr), ...own]) }
 }
 
-const OF_RANGES = new RegExp(`^ip6? (?:chain ${RANGES}|element source-ranges )`)
+const OF_RANGES = [`chain ${RANGES}`, 'element source-ranges ']
 
-/** Whether the key is of the source ranges of a Service. */
+/** Whether the key is of the source ranges of a Service. Each key of the tables is asked for. */
 export function isOfRanges(key: string): boolean {
-  return OF_RANGES.test(key)
+  const from = key.indexOf(' ') + 1
+  return OF_RANGES.some((start) => key.startsWith(start, from))
 }
