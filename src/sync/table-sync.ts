@@ -131,20 +131,21 @@ export class TableSync<Item, Op> {
     const keys = this.#pending.takeUnread()
     if (!isAll && keys.length === 0) return
     this.#allUnread = false
-    let found: Map<string, Item>
-    try {
-      found = await this.io.list(isAll ? 'all' : keys, signal)
-    } catch (error) {
+    const found = await this.io.list(isAll ? 'all' : keys, signal).catch((error: unknown) => {
       this.#allUnread ||= isAll
       for (const key of keys) this.#pending.doubt(key)
       throw error
-    }
-    const read = isAll ? new Set([...this.#live.keys(), ...this.#desired.keys(), ...found.keys()]) : keys
-    for (const key of read) {
-      this.#setLive(key, found.get(key))
-      this.#pending.mark(key)
-      if (budget.spent()) await budget.turn()
-    }
+    })
+    const lists = isAll ? [this.#live.keys(), this.#desired.keys(), found.keys()] : [keys]
+    for (const [index, list] of lists.entries())
+      for (const key of list) {
+        // Those of the mirror come first: another one that it has by now has been set.
+        if (index === 0 || !this.#live.has(key)) {
+          this.#setLive(key, found.get(key))
+          this.#pending.mark(key)
+        }
+        if (budget.spent()) await budget.turn()
+      }
   }
 
   /** Equal items are shared between desired and live: half the memory, and the next diff is one comparison. */
@@ -215,9 +216,8 @@ export class TableSync<Item, Op> {
   }
 
   /**
-   * Applies the outcomes of a step's operations, which begin at index `from`, to the mirror.
-   * Returns the failures; after a failure the key is read again before anything more is decided
-   * about it.
+   * Applies the outcomes of a step's operations, which begin at index `from`, to the mirror. Returns
+   * the failures; after one the key is read again before anything more is decided about it.
    */
   settle(step: Step<Item, Op>, outcomes: Outcomes, from: number, nowMs: number): readonly Failure[] {
     const { key, ops, result } = step

@@ -73,6 +73,26 @@ describe('TableSync.read', () => {
     assert.equal(table.readKeys, 2)
     assert.deepEqual(take(sync, 99), ['key-0', 'key-19'])
   })
+
+  it('looks at the clock for each key of the mirror, of what is wanted and of what was found', async () => {
+    const table = memoryVirtualServers()
+    const keys = Array.from({ length: 100 }, (_, index) => `key-${index}`)
+    for (const key of keys) table.kernel.set(key, item)
+    const sync = new TableSync(table)
+    for (const key of keys) sync.want(key, item)
+    await sync.read(signal)
+    table.kernel.delete('key-7')
+    table.kernel.set('key-100', item)
+    sync.forget()
+    let looks = 0
+    const now = (): number => {
+      looks++
+      return 0
+    }
+    await sync.read(signal, new Budget({ now }))
+    assert.ok(looks >= 300, `${looks} looks`)
+    assert.deepEqual([sync.live('key-7'), sync.live('key-100'), sync.liveCount], [undefined, item, 100])
+  })
 })
 
 describe('TableSync.plan', () => {
