@@ -3,6 +3,7 @@
 #   NODE_IMAGE         a Debian with node, npm and apt, for the first stage only
 #   BASE_IMAGE         what the files are added to: nothing
 #   SOURCE_DATE_EPOCH  the time of the release, in seconds since 1970: `git log -1 --format=%ct`
+#   VARIANT            full, or without-iptables: for ipvs mode with the nftables firewall, which starts no program
 #   COMPARE_NODE       empty where nodejs.org cannot be reached
 #   CREATED, REVISION, SOURCE, VERSION  for the labels; CREATED is the time of the release as ISO 8601
 ARG NODE_IMAGE=docker.io/library/node:24.21.0-trixie-slim@sha256:8ec5d7557396cfe32d21c3f9c13072355ceab22b584578ca4bb28af31120cffe
@@ -12,10 +13,11 @@ FROM --platform=$BUILDPLATFORM ${NODE_IMAGE} AS build
 ARG TARGETARCH
 ARG SOURCE_DATE_EPOCH
 ARG COMPARE_NODE=--compare-node
+ARG VARIANT=full
 WORKDIR /src
 COPY . .
 RUN node dev/bootstrap.mjs dependencies \
-  && SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH} node_modules/.bin/node dev/image/assemble.ts ${COMPARE_NODE} --arch "${TARGETARCH}" --into /image
+  && SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH} node_modules/.bin/node dev/image/assemble.ts ${COMPARE_NODE} --variant "${VARIANT}" --arch "${TARGETARCH}" --into /image
 
 FROM ${BASE_IMAGE}
 ARG CREATED

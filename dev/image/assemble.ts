@@ -3,7 +3,7 @@
  * (Debian's files and Node, which rarely change) and `program` (kube-ipvs, the npm packages in it,
  * licences, the SBOM). The Dockerfile runs the same file.
  * `node dev/image/assemble.ts --arch x64 --into FOLDER`; `--compare-node` fails unless Node is what
- * nodejs.org publishes.
+ * nodejs.org publishes, `--variant without-iptables` leaves iptables out.
  */
 import {
   chmodSync,
@@ -35,13 +35,14 @@ import {
   FOLDERS,
   LAUNCHER,
   LICENCES_FOLDER,
-  LINKS,
-  LINKS_OF,
+  linksOf,
   NODE_PATH,
   PROGRAM_FOLDER,
   SBOM_PATH,
   TEMPORARY_FOLDER,
   TEXTS,
+  type Variant,
+  variantOf,
 } from './contents.ts'
 import { type DebianPackage, debianPackages } from './debian-packages.ts'
 import { entriesBelow } from './layer.ts'
@@ -62,14 +63,18 @@ export interface AssembleOptions {
   readonly env: NodeJS.ProcessEnv
   /** The time of the release, which the SBOM names: seconds since 1970. Files of the image have the time 0. */
   readonly epochSeconds: number
+  /** Default: full. */
+  readonly variant?: Variant
 }
 
 /** Rejects with Unmet when a package is not to be had on this machine. Returns what the image contains. */
-export async function assemble({ arch, into, env, epochSeconds }: AssembleOptions): Promise<readonly Component[]> {
+export async function assemble(options: AssembleOptions): Promise<readonly Component[]> {
+  const { arch, into, env, epochSeconds, variant = 'full' } = options
   const [base, program] = LAYERS.map((layer) => join(into, layer)) as [string, string] // as many as LAYERS
   ownFolder(into, (name) => LAYERS.some((layer) => layer === name))
   for (const folder of [base, program]) mkdirSync(folder)
-  const packages = await debianPackages(arch, env)
+  const packages = await debianPackages(arch, env, variant)
+  const links = linksOf(arch, variant)
   const components: Component[] = [
     {
       kind: 'program',
@@ -79,14 +84,16 @@ export async function assemble({ arch, into, env, epochSeconds }: AssembleOption
       purl: `pkg:generic/kube-ipvs@${VERSION}`,
     },
     await addNode(arch, base, env),
-    ...(await addDebian(packages, arch, base)),
-    ...(await addProgram(arch, program, env)),
+    ...(await addDebian(packages, arch, base, links)),
+    ...(await addProgram(arch, program, env, links)),
   ]
   const created = new Date(epochSeconds * 1000).toISOString().replace('.000Z', 'Z')
   write(program, SBOM_PATH, `${JSON.stringify(sbom(arch, components, created), undefined, 2)}\n`)
   for (const folder of [base, program]) normalize(folder)
   return components
 }
+
+type Links = ReturnType<typeof linksOf>
 
 /** Makes one folder of the layers, with hard links. */
 export async function joinLayers(from: string, root: string): Promise<void> {
@@ -104,11 +111,15 @@ async function addNode(arch: Architecture, root: string, env: NodeJS.ProcessEnv)
   return { kind: 'runtime', name: 'node', version, license: 'MIT', purl: `pkg:generic/node@${version}`, digest }
 }
 
-async function addDebian(packages: readonly DebianPackage[], arch: Architecture, root: string): Promise<Component[]> {
+async function addDebian(
+  packages: readonly DebianPackage[],
+  arch: Architecture,
+  root: string,
+  links: Links,
+): Promise<Component[]> {
   for (const folder of [...FOLDERS, TEMPORARY_FOLDER, 'usr/bin', 'usr/sbin', 'usr/lib'])
     mkdirSync(join(root, folder), { recursive: true })
-  for (const [path, target] of Object.entries({ ...LINKS, ...LINKS_OF[arch] }))
-    if (!isCommand(path)) symlinkSync(target, place(root, path))
+  for (const [path, target] of Object.entries(links)) if (!isCommand(path)) symlinkSync(target, place(root, path))
   for (const [path, text] of Object.entries(TEXTS)) write(root, path, text)
   const components: Component[] = []
   for (const one of packages) {
@@ -159,14 +170,19 @@ function debianComponent({ name, version, sha256 }: DebianPackage, arch: Archite
   }
 }
 
-async function addProgram(arch: Architecture, root: string, env: NodeJS.ProcessEnv): Promise<Component[]> {
+async function addProgram(
+  arch: Architecture,
+  root: string,
+  env: NodeJS.ProcessEnv,
+  links: Links,
+): Promise<Component[]> {
   const directory = join(root, PROGRAM_FOLDER)
   const { packages } = await bundle({ directory, arch })
   const binary = await npmPackage(koffiBinary(arch), env)
   copyNative(directory, arch, binary.folder)
   write(root, COMMANDS[0], LAUNCHER)
   chmodSync(join(root, COMMANDS[0]), 0o755)
-  for (const [path, target] of Object.entries(LINKS)) if (isCommand(path)) symlinkSync(target, place(root, path))
+  for (const [path, target] of Object.entries(links)) if (isCommand(path)) symlinkSync(target, place(root, path))
   addLicence(root, 'kube-ipvs', join(projectFolder, 'LICENSE'))
   const inside = await installedPackages([...packages, 'node_modules/koffi'], env)
   for (const one of inside) addLicences(root, one)
@@ -245,12 +261,15 @@ if (import.meta.main) {
       arch: { type: 'string', default: process.arch },
       into: { type: 'string' },
       'compare-node': { type: 'boolean', default: false },
+      variant: { type: 'string', default: 'full' },
     },
   })
-  if (values.into === undefined) throw new Error('usage: assemble.ts --arch x64|arm64 --into FOLDER [--compare-node]')
+  if (values.into === undefined)
+    throw new Error('usage: assemble.ts --arch x64|arm64 --into FOLDER [--compare-node] [--variant NAME]')
   const arch = architectureOf(values.arch)
   const comparison = values['compare-node'] ? await compareWithPublished(arch) : undefined
   if (comparison?.result === 'unreachable')
     throw new Error(`Node could not be compared with what its project publishes: ${comparison.reason}`)
-  await assemble({ arch, into: values.into, env: process.env, epochSeconds: await releaseTime(process.env) })
+  const [variant, epochSeconds] = [variantOf(values.variant), await releaseTime(process.env)]
+  await assemble({ arch, into: values.into, env: process.env, epochSeconds, variant })
 }

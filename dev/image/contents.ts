@@ -22,6 +22,19 @@ export function architectureOf(name: string): Architecture {
 /** The release of Debian whose packages are used; dev/image/debian-packages.json pins their versions and digests. */
 export const DEBIAN_RELEASE = 'trixie'
 
+/**
+ * What an image can start: everything, or without iptables ipvs mode with the nftables firewall only,
+ * which starts no program.
+ */
+export const VARIANTS = ['full', 'without-iptables'] as const
+export type Variant = (typeof VARIANTS)[number]
+
+export function variantOf(name: string): Variant {
+  const found = VARIANTS.find((one) => one === name)
+  if (found === undefined) throw new Error(`an image is ${VARIANTS.join(' or ')}, not ${name}`)
+  return found
+}
+
 const SHARED_LIBRARY = /\/lib[^/]+\.so\.[\d.]+$/
 
 /**
@@ -50,6 +63,23 @@ export const DEBIAN_PACKAGES: Readonly<Record<string, readonly RegExp[]>> = {
   libnftnl11: [SHARED_LIBRARY],
   'libstdc++6': [SHARED_LIBRARY],
   libxtables12: [SHARED_LIBRARY],
+}
+
+/** What an image without iptables does not have: the programs of iptables, and the libraries that only they load. */
+const OF_IPTABLES: ReadonlySet<string> = new Set([
+  'iptables',
+  'libip4tc2',
+  'libip6tc2',
+  'libmnl0',
+  'libnetfilter-conntrack3',
+  'libnfnetlink0',
+  'libnftnl11',
+  'libxtables12',
+])
+
+/** The names of the Debian packages of an image. */
+export function packagesOf(variant: Variant): readonly string[] {
+  return Object.keys(DEBIAN_PACKAGES).filter((name) => variant === 'full' || !OF_IPTABLES.has(name))
 }
 
 export const NODE_PATH = 'usr/local/bin/node'
@@ -87,23 +117,29 @@ export const FOLDERS = [
 /** World-writable with the sticky bit. */
 export const TEMPORARY_FOLDER = 'tmp'
 
-/** Links as a merged /usr has them, those that Debian's alternatives would make, and the second name of the program. */
-export const LINKS: Readonly<Record<string, string>> = {
+/** Links as a merged /usr has them, and the second name of the program. */
+const LINKS: Readonly<Record<string, string>> = {
   bin: 'usr/bin',
   lib: 'usr/lib',
   sbin: 'usr/sbin',
   'var/run': '../run',
   'usr/local/bin/kube-proxy': 'kube-ipvs',
-  ...Object.fromEntries(
-    ['iptables', 'ip6tables'].flatMap((stem) =>
-      ['', '-save', '-restore'].map((suffix) => [`usr/sbin/${stem}${suffix}`, 'xtables-nft-multi']),
-    ),
-  ),
 }
+/** Those that Debian's alternatives would make. */
+const LINKS_OF_IPTABLES: Readonly<Record<string, string>> = Object.fromEntries(
+  ['iptables', 'ip6tables'].flatMap((stem) =>
+    ['', '-save', '-restore'].map((suffix) => [`usr/sbin/${stem}${suffix}`, 'xtables-nft-multi']),
+  ),
+)
 /** Only x64 has its loader in /lib64. */
-export const LINKS_OF: Readonly<Record<Architecture, Readonly<Record<string, string>>>> = {
+const LINKS_OF_ARCHITECTURE: Readonly<Record<Architecture, Readonly<Record<string, string>>>> = {
   x64: { lib64: 'usr/lib64' },
   arm64: {},
+}
+
+/** The links of an image by their paths. */
+export function linksOf(arch: Architecture, variant: Variant): Readonly<Record<string, string>> {
+  return { ...LINKS, ...LINKS_OF_ARCHITECTURE[arch], ...(variant === 'full' ? LINKS_OF_IPTABLES : {}) }
 }
 
 /** Text files that we write. */

@@ -20,7 +20,15 @@ import { join } from 'node:path'
 import { cacheFolder, unfinishedFolder } from '../cache.mjs'
 import { openDebianRelease } from '../debian-archive.mjs'
 import { Unmet, say } from '../progress.mjs'
-import { type Architecture, ARCHITECTURES, DEBIAN_NAME, DEBIAN_PACKAGES, DEBIAN_RELEASE } from './contents.ts'
+import {
+  type Architecture,
+  ARCHITECTURES,
+  DEBIAN_NAME,
+  DEBIAN_PACKAGES,
+  DEBIAN_RELEASE,
+  packagesOf,
+  type Variant,
+} from './contents.ts'
 
 const LIST = join(import.meta.dirname, 'debian-packages.json')
 const NEEDED_MIB = 64
@@ -47,10 +55,14 @@ export function readPackageList(): PackageList {
 }
 
 /** Every package of the image as a file. Rejects with Unmet when one is to be had nowhere. */
-export async function debianPackages(arch: Architecture, env: NodeJS.ProcessEnv): Promise<readonly DebianPackage[]> {
+export async function debianPackages(
+  arch: Architecture,
+  env: NodeJS.ProcessEnv,
+  variant: Variant = 'full',
+): Promise<readonly DebianPackage[]> {
   const list = readPackageList()
   const store = join(cacheFolder(env), 'image')
-  const wanted = Object.keys(DEBIAN_PACKAGES).map((name): DebianPackage => {
+  const wanted = packagesOf(variant).map((name): DebianPackage => {
     const pinned = list.packages[arch][name]
     if (pinned === undefined) throw new Error(`${LIST} has no ${name} for ${arch}`)
     return { ...pinned, name, file: join(store, `${pinned.sha256}.deb`) }

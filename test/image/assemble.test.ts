@@ -13,7 +13,9 @@ import {
   LAUNCHER,
   LICENCES_FOLDER,
   MAX_LAUNCHER_LINE,
+  packagesOf,
   SBOM_PATH,
+  type Variant,
 } from '../../dev/image/contents.ts'
 import { entriesBelow } from '../../dev/image/layer.ts'
 import type { Component } from '../../dev/image/sbom.ts'
@@ -29,10 +31,13 @@ const arch = architectureOf(process.arch)
 
 const assembled = await assembleInto('first')
 
-async function assembleInto(name: string): Promise<readonly Component[] | { readonly missing: string }> {
+async function assembleInto(
+  name: string,
+  variant: Variant = 'full',
+): Promise<readonly Component[] | { readonly missing: string }> {
   try {
     const into = join(folder, name)
-    const components = await assemble({ arch, into, env: process.env, epochSeconds: 1_700_000_000 })
+    const components = await assemble({ arch, into, env: process.env, epochSeconds: 1_700_000_000, variant })
     await joinLayers(into, join(into, 'root'))
     return components
   } catch (error) {
@@ -86,17 +91,8 @@ describe('the assembled image', { skip: isMissing ? `needs image (${assembled.mi
 
   it('has every shared library that a program or library of it names', (t) => {
     if (findProgram('readelf') === undefined) return t.skip('needs program:readelf')
-    const names = new Set(files.map(({ path }) => basename(path)))
-    const objects = files.flatMap(({ path, kind }) =>
-      kind === 'file' && readFileSync(join(root, path), 'latin1').startsWith('\x7fELF') ? [path] : [],
-    )
-    assert.ok(objects.length > 100)
-    const headers = execFileSync('readelf', ['-d', ...objects], { cwd: root, encoding: 'utf8', maxBuffer: 1 << 26 })
-    const needed = new Set([...headers.matchAll(/\(NEEDED\).*\[(.*)\]/g)].map((match) => match[1] ?? ''))
-    assert.deepEqual(
-      [...needed].filter((name) => !names.has(name)),
-      [],
-    )
+    assert.ok(objectsOf(root, files).length > 100)
+    assert.deepEqual(missingLibraries(root, files), [])
   })
 
   it('has the licence of every part of it', () => {
@@ -129,4 +125,48 @@ describe('the assembled image', { skip: isMissing ? `needs image (${assembled.mi
       ['kube-ipvs'],
     )
   })
+
+  it('is the same without iptables but for its programs, its libraries and what lists them', async (t) => {
+    const without = await assembleInto('without', 'without-iptables')
+    assert.ok(!('missing' in without))
+    const bare = join(folder, 'without/root')
+    const left = entriesBelow(bare).filter(({ kind }) => kind !== 'folder')
+    const paths = new Set(left.map(({ path }) => path))
+    const gone = files.map(({ path }) => path).filter((path) => !paths.has(path))
+    const OF_IPTABLES = /ip6?tables|xtables|lib(ip4tc|ip6tc|mnl|netfilter.conntrack|nfnetlink|nftnl)[\d.s]/
+    assert.deepEqual(
+      gone.filter((path) => !OF_IPTABLES.test(path)),
+      [],
+    )
+    assert.deepEqual(
+      left.filter(({ path }) => OF_IPTABLES.test(path)),
+      [],
+    )
+    const sizes = [left, files].map((list) => list.reduce((sum, { size }) => sum + size, 0))
+    t.diagnostic(`${sizes.join(' and ')} bytes without and with iptables`)
+    for (const { path, kind } of left)
+      if (kind === 'file' && path !== SBOM_PATH)
+        assert.ok(readFileSync(join(bare, path)).equals(readFileSync(join(root, path))), path)
+    const names = without.flatMap(({ kind, name }) => (kind === 'debian' ? [name] : []))
+    assert.deepEqual(names, packagesOf('without-iptables'))
+    if (findProgram('readelf') !== undefined) assert.deepEqual(missingLibraries(bare, left), [])
+  })
 })
+
+type Files = ReturnType<typeof entriesBelow>
+
+/** Programs and libraries. */
+function objectsOf(root: string, files: Files): readonly string[] {
+  return files.flatMap(({ path, kind }) =>
+    kind === 'file' && readFileSync(join(root, path), 'latin1').startsWith('\x7fELF') ? [path] : [],
+  )
+}
+
+/** Libraries that a program or library names, and that are not there. */
+function missingLibraries(root: string, files: Files): readonly string[] {
+  const names = new Set(files.map(({ path }) => basename(path)))
+  const args = ['-d', ...objectsOf(root, files)]
+  const headers = execFileSync('readelf', args, { cwd: root, encoding: 'utf8', maxBuffer: 1 << 26 })
+  const needed = new Set([...headers.matchAll(/\(NEEDED\).*\[(.*)\]/g)].map((match) => match[1] ?? ''))
+  return [...needed].filter((name) => !names.has(name))
+}

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { labelsOf, RUN_CONFIGURATION } from '../../dev/image/contents.ts'
+import { labelsOf, RUN_CONFIGURATION, VARIANTS } from '../../dev/image/contents.ts'
 import { readPinnedNode } from '../../dev/image/node-binary.ts'
 import { LAYERS } from '../../dev/image/assemble.ts'
 import { projectFolder } from '../../dev/progress.mjs'
@@ -39,6 +39,11 @@ describe('Dockerfile', () => {
     const facts = { version: '${VERSION}', created: '${CREATED}', revision: '${REVISION}', source: '${SOURCE}' }
     assert.deepEqual(Object.fromEntries(labels), labelsOf(facts))
     assert.ok(all('ARG').includes(`VERSION=${VERSION}`))
+  })
+
+  it('builds the full image unless another variant is asked for', () => {
+    const text = readFileSync(join(projectFolder, 'Dockerfile'), 'utf8')
+    assert.match(text, new RegExp(`^ARG VARIANT=${VARIANTS[0]}$[^]*--variant "\\$\\{VARIANT\\}"`, 'm'))
   })
 
   it('is built on the release of Node that the image contains', () => {

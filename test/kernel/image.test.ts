@@ -137,6 +137,20 @@ describe('the image', needs('image'), () => {
     })
   }
 
+  it('serves without iptables with the nftables firewall, and starts no program for it', needs('nft'), async () => {
+    // An image without iptables has no other program there (test/image/assemble.test.ts).
+    const none = join(folder, 'none')
+    mkdirSync(none)
+    const { mounts } = pod([])
+    start(pod(KUBEADM_COMMAND, { mounts: { ...mounts, '/usr/sbin': none } }))
+    await serves()
+    await eventually(() =>
+      assert.match(sh('nft list set ip kube-ipvs cluster-ips'), /10\.96\.0\.1 \. tcp \. 80/, log.slice(-3000)),
+    )
+    assert.match(log, /"Using the firewall".*nftables/)
+    assert.doesNotMatch(kubeLines('iptables-nft-save').join('\n'), /KUBE-SERVICES/)
+  })
+
   it('runs node with the flags of dev/node-flags.ts, only the two capabilities, and no way to gain more', async () => {
     const child = start(pod(KUBEADM_COMMAND))
     await serves()
