@@ -28,7 +28,7 @@ interface Workflow {
 
 const { snapshot } = readPackageList()
 
-for (const name of ['tests', 'release']) {
+for (const name of ['tests', 'release', 'nightly']) {
   const text = readFileSync(join(projectFolder, `.github/workflows/${name}.yml`), 'utf8')
   const { permissions, jobs } = parse(text) as Workflow // the form of GitHub's workflows
   const steps = Object.values(jobs).flatMap((job) => job.steps)
@@ -71,6 +71,18 @@ for (const name of ['tests', 'release']) {
     })
   })
 }
+
+describe('the workflow nightly', () => {
+  it('compares the firewalls with 10,000 packets of another seed each night', () => {
+    const text = readFileSync(join(projectFolder, '.github/workflows/nightly.yml'), 'utf8')
+    const { on, jobs } = parse(text) as Workflow & { readonly on: { readonly schedule: readonly { cron: string }[] } }
+    assert.match(on.schedule[0]?.cron ?? '', /^\d+ \d+ \* \* \*$/)
+    const [, packets] =
+      /^npm run test:packets -- --packets (\d+) --new-seed$/m.exec(text.replaceAll('- run: ', '\n')) ?? []
+    assert.ok(Number(packets) >= 10_000, packets)
+    assert.deepEqual(Object.keys(jobs), ['packets'])
+  })
+})
 
 describe('the workflow release', () => {
   it('builds after the tests, and signs what was built', () => {
