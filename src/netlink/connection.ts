@@ -187,11 +187,13 @@ export class NetlinkConnection {
     const { budget = newBudget() } = options
     let finished = false
     try {
-      const deadline = performance.now() + this.#exchange.timeoutMs * DUMP_TIMEOUT_FACTOR
+      // To read the clock is a system call on some kernels, and most dumps are one datagram and the end.
+      let deadline: number | undefined
+      const lastMoment = (): number => (deadline ??= performance.now() + this.#exchange.timeoutMs * DUMP_TIMEOUT_FACTOR)
       for (let attempt = 1; ; attempt++) {
         const collected: T[] = []
         finished = false
-        const end = await this.#dumpOnce(request, decode, collected, budget, deadline, options.signal)
+        const end = await this.#dumpOnce(request, decode, collected, budget, lastMoment, options.signal)
         if (end !== 'complete') await this.#exchange.drain(budget)
         finished = true
         if (end === 'complete') return collected
@@ -218,7 +220,7 @@ export class NetlinkConnection {
     decode: (message: ReceivedMessage) => T | undefined,
     collected: T[],
     budget: Budget,
-    deadline: number,
+    deadline: () => number,
     signal: AbortSignal | undefined,
   ): Promise<DumpEnd> {
     const operation = request.operation(0)
@@ -249,12 +251,13 @@ export class NetlinkConnection {
       }
     }
     const sequence = this.#exchange.send(request, false)
-    let progressBy = performance.now() + this.#exchange.timeoutMs
-    for (;;) {
+    let progressBy: number | undefined
+    for (let datagrams = 1; ; datagrams++) {
       let datagram: Uint8Array
       try {
         datagram =
-          this.#exchange.receive() ?? (await this.#exchange.awaitDatagram(Math.min(progressBy, deadline), signal))
+          this.#exchange.receive() ??
+          (await this.#exchange.awaitDatagram(Math.min((progressBy ??= this.#exchange.deadline()), deadline()), signal))
       } catch (error) {
         if (error instanceof CodedError && (error.code === 'netlink-overrun' || error.code === 'netlink-truncated'))
           return error
@@ -267,10 +270,12 @@ export class NetlinkConnection {
         return visit(message)
       })
       if (end !== undefined) return end
-      const now = performance.now()
-      if (now > Math.min(progressBy, deadline)) throw this.#exchange.timedOut()
-      if (ours) progressBy = now + this.#exchange.timeoutMs
-      if (budget.spent()) await budget.turn()
+      if (ours) progressBy = undefined
+      if (datagrams > 1) {
+        const lastMs = deadline()
+        if (performance.now() > Math.min(progressBy ?? lastMs, lastMs)) throw this.#exchange.timedOut()
+        if (budget.spent()) await budget.turn()
+      }
       signal?.throwIfAborted()
       this.#exchange.throwIfClosed()
     }

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { CountedDestination } from '../../ipvs/codec-destinations.ts'
 import { BYTES_IN, BYTES_OUT, CONNECTIONS, PACKETS_IN, PACKETS_OUT } from '../../ipvs/codec-traffic.ts'
 import type { IpvsConnection } from '../../ipvs/connection.ts'
-import type { Counters } from '../../ipvs/outlier-evidence.ts'
+import { type Counters, LONGEST_COPY_MS } from '../../ipvs/outlier-evidence.ts'
 import type { OutlierDecision } from '../../ipvs/outlier-states.ts'
 import type { Outliers } from '../../ipvs/outliers.ts'
 import { realServerKey, type RealServerKey, type VirtualServerKey } from '../../ipvs/types.ts'
@@ -22,8 +22,11 @@ import type { Log } from '../../values/log.ts'
 
 /** Share of one core for all reads. */
 const SHARE = 0.003
-/** Between two reads of a virtual server with new connections. */
-const READ_MS = 250
+/** Between two reads of a virtual server with new connections, and of one that had none while two copies were made. */
+const [READ_MS, CALM_READ_MS] = [250, 1000]
+const MOVED_MS = 2 * LONGEST_COPY_MS
+/** The time of larger reads counts as a whole, also beyond a stretch; of smaller ones that costs more than it shows. */
+const LARGE = 64
 /** A virtual server is read so often for this long after its last new connection. */
 const BUSY_MS = 15_000
 /** So few virtual servers are all read, the others this often; more of them are listed instead. */
@@ -58,6 +61,16 @@ export interface OutlierWatchOptions {
   readonly estimates?: () => boolean
 }
 
+/** What the last read of a virtual server showed. */
+interface Read {
+  readonly connections: number
+  /** Exact, in contrast to the connections so far. */
+  readonly active: number
+  /** When one of them was another one than before. */
+  readonly movedMs: number
+  readonly nextMs: number
+}
+
 export class OutlierWatch {
   /** Real servers that were read since the start. */
   serversRead = 0
@@ -70,7 +83,7 @@ export class OutlierWatch {
   readonly #busyUntilMs = new Map<VirtualServerKey, number>()
   /** Connections so far as the list and as the reads of real servers count them. */
   readonly #listed = new Map<VirtualServerKey, number>()
-  readonly #read = new Map<VirtualServerKey, number>()
+  readonly #read = new Map<VirtualServerKey, Read>()
   #nextOthersMs = 0
   #nextSettingMs = 0
   #isOff = false
@@ -120,15 +133,18 @@ export class OutlierWatch {
     budget.begin()
     const keys = new Set(outliers.troubled)
     if (this.#options.now() >= this.#nextOthersMs) await this.#findBusy(keys, budget, signal)
+    const nowMs = this.#options.now()
     for (const [key, untilMs] of this.#busyUntilMs) {
-      if (untilMs > this.#options.now() && outliers.isWatched(key)) keys.add(key)
+      if (untilMs > nowMs && outliers.isWatched(key)) keys.add(key)
       else this.#calm(key)
     }
     let isChanged = false
     try {
       for (const key of keys) {
+        if (nowMs < (this.#read.get(key)?.nextMs ?? 0)) continue
         const destinations = await ipvs.listCountedDestinations(parseFrontendKey(key), { signal, budget })
-        isChanged = budget.whole(() => this.#take(key, destinations)) || isChanged
+        const take = (): boolean => this.#take(key, destinations)
+        isChanged = (destinations.length < LARGE ? take() : budget.whole(take)) || isChanged
         if (!budget.spent()) continue
         this.#tell(isChanged)
         isChanged = false
@@ -153,18 +169,17 @@ export class OutlierWatch {
       return
     }
     this.#nextOthersMs = now() + Math.max(SHORTEST_LIST_MS, serverCount() * LIST_MS_FOR_EACH)
+    const untilMs = now() + BUSY_MS
     const visit = (key: VirtualServerKey, traffic: Float64Array): void => {
-      if (outliers.isWatched(key)) this.#count(this.#listed, key, traffic[CONNECTIONS] ?? 0)
+      if (!outliers.isWatched(key)) return
+      const connections = traffic[CONNECTIONS] ?? 0
+      const before = this.#listed.get(key)
+      if (before === connections) return
+      this.#listed.set(key, connections)
+      if (before !== undefined) this.#busyUntilMs.set(key, untilMs)
     }
     await ipvs.visitTraffic(visit, { signal, budget })
     await this.#share.rest(budget, signal)
-  }
-
-  /** A virtual server with new connections is busy. */
-  #count(counted: Map<VirtualServerKey, number>, key: VirtualServerKey, connections: number): void {
-    const before = counted.get(key)
-    counted.set(key, connections)
-    if (before !== undefined && before !== connections) this.#busyUntilMs.set(key, this.#options.now() + BUSY_MS)
   }
 
   #calm(key: VirtualServerKey): void {
@@ -176,13 +191,22 @@ export class OutlierWatch {
   /** Returns whether the virtual server is to be rendered again. */
   #take(key: VirtualServerKey, destinations: readonly CountedDestination[]): boolean {
     const { outliers, rejudged, now } = this.#options
+    const nowMs = now()
     this.serversRead += destinations.length
-    const isChanged = outliers.observe(key, countersOf(destinations), now())
-    this.#count(
-      this.#read,
-      key,
-      destinations.reduce((sum, { traffic }) => sum + (traffic[CONNECTIONS] ?? 0), 0),
-    )
+    const isChanged = outliers.observe(key, countersOf(destinations), nowMs)
+    let [connections, active] = [0, 0]
+    for (const { traffic, activeConnections } of destinations) {
+      connections += traffic[CONNECTIONS] ?? 0
+      active += activeConnections
+    }
+    const before = this.#read.get(key)
+    // One with new connections is busy.
+    if (before !== undefined && before.connections !== connections) this.#busyUntilMs.set(key, nowMs + BUSY_MS)
+    const hasMoved = before === undefined || before.connections !== connections || before.active !== active
+    const movedMs = hasMoved ? nowMs : before.movedMs
+    // Rounds begin every READ_MS, and some of them a little too soon.
+    const nextMs = nowMs - movedMs < MOVED_MS ? nowMs : nowMs + CALM_READ_MS - READ_MS / 2
+    this.#read.set(key, { connections, active, movedMs, nextMs })
     if (isChanged) rejudged(key)
     return isChanged
   }

@@ -11,7 +11,7 @@ import { Budget } from '../../../src/values/budget.ts'
 import { recordingLog } from '../../support/recording-log.ts'
 import { makeRealServer, makeVirtualServer } from '../../support/virtual-servers.ts'
 
-/** A kernel with virtual servers of three real servers each, whose counters follow the clock. */
+/** A kernel with virtual servers of some real servers each, whose counters follow the clock. */
 class World {
   readonly outliers = new Outliers()
   readonly log = recordingLog()
@@ -34,10 +34,16 @@ class World {
   idleConnections = 9
   /** Whenever the watch waits. */
   atSleep: () => void = () => undefined
+  /** Real servers of each virtual server. */
+  size = 3
   readonly #abort = new AbortController()
 
+  get #lasts(): readonly number[] {
+    return Array.from({ length: this.size }, (_, index) => index + 1)
+  }
+
   add(count: number): readonly string[] {
-    const servers = [1, 2, 3].map((last) => makeRealServer(`10.244.0.${last}`))
+    const servers = this.#lasts.map((last) => makeRealServer(`10.244.0.${last}`))
     return Array.from({ length: count }, () => {
       const server = makeVirtualServer(`10.96.${this.count >> 8}.${this.count++ & 255}`, servers)
       const key = virtualServerKey(server)
@@ -54,7 +60,7 @@ class World {
           const key = virtualServerKey(id as Parameters<typeof virtualServerKey>[0]) // only these are asked for
           if (this.fails(key)) throw new Error('injected failure')
           this.reads.push({ key, atMs: this.nowMs })
-          return [1, 2, 3].map((last) => this.#destination(key, last))
+          return this.#lasts.map((last) => this.#destination(key, last))
         },
         visitTraffic: async (visit) => {
           this.lists.push(this.nowMs)
@@ -138,6 +144,20 @@ describe('OutlierWatch', () => {
     assert.ok(count(idle) >= 8 && count(idle) <= 11, String(count(idle)))
   })
 
+  it('reads a virtual server once a second that gets no connections any more, until it is not busy', async () => {
+    const world = new World()
+    const [key = ''] = world.add(100)
+    world.busy = (one) => one === key && world.nowMs < 20_000
+    await world.run(60_000)
+    const between = (fromMs: number, toMs: number): number =>
+      world.reads.filter(({ atMs }) => atMs >= fromMs && atMs < toMs).length
+    assert.ok(between(15_000, 20_000) >= 18, String(between(15_000, 20_000)))
+    // Connections of before may still move the counters for two copies.
+    const calm = between(27_000, 32_000)
+    assert.ok(calm >= 4 && calm <= 6, String(calm))
+    assert.equal(between(45_000, 60_000), 0)
+  })
+
   it('lists many virtual servers more rarely the more there are, and reads only those with connections', async () => {
     for (const [count, lists] of [
       [100, 60],
@@ -154,6 +174,7 @@ describe('OutlierWatch', () => {
 
   it('rests for all the time that a large virtual server takes, 0.3 % of one core', async () => {
     const world = new World()
+    world.size = 100
     world.add(1)
     world.busy = () => true
     const { observe } = world.outliers
