@@ -20,18 +20,20 @@ export interface Counters {
 }
 
 /**
- * Evidence that is enough. Of 100 connections to a healthy real server 4 get no answer to their
- * first packet where 2 % are lost in each direction, and of those 4 % none to the next one: so many
- * points have a chance of 0.04^5, one in ten million.
+ * Evidence that is enough. Of 100 first packets to a healthy real server 4 get no answer where 2 %
+ * are lost in each direction: so many points have a chance of 0.04^6, four in a billion.
  */
-export const ENOUGH = 5
+export const ENOUGH = 6
+/** Evidence that is enough for a limit, which harms nobody who answers. */
+const DOUBTFUL = 2
 /**
  * A connection without an answer is worth one point at each of these ages in milliseconds: TCP
- * repeats its first packet after 1, 3, 7, 15 and 31 s, and the answer may take 300 ms.
+ * repeats its first packet after 1, 3, 7, 15 and 31 s, and the answer may take 800 ms. All of them
+ * together are not worth more points than packets came: a client that gives up repeats nothing.
  */
-const AGES_MS = [1300, 3300, 7300, 15_300, 31_300, 63_300]
-/** UDP repeats nothing by itself, and its answers may be slow: ages count this part of it. */
-const UDP_AGE = 1 / 3
+const AGES_MS = [800, 1800, 3800, 7800, 15_800, 31_800, 63_800]
+/** UDP repeats nothing by itself, and its answers may be slow. */
+const UDP_AGES_MS = [3900, 9900, 21_900, 45_900, 93_900]
 /** Copies with connections and answers, one after the other, before the silence of UDP says anything. */
 const UDP_COPIES = 3
 /** The kernel's estimator never copies sooner than this after the copy before. */
@@ -39,23 +41,25 @@ const COPY_MS = 1900
 /** And always within this time, where it runs at all. */
 export const LONGEST_COPY_MS = 2500
 /** Connections of a copy from which a share of answers is compared, and copies that it is compared with. */
-const [COMPARED, COMPARED_COPIES] = [10, 4]
+const [COMPARED, COMPARED_COPIES] = [6, 4]
 /** Packets out for each connection in the last copies that are remembered. */
 const REMEMBERED = 8
 /** Fewer answers than this part of the fewest before are too few. */
 const SHORT = 0.7
-const SIGMAS = 2.5
+const SIGMAS = 2
 /** A copy that is made so long after the end of all answers has too few. */
 const FULL_MS = 800
+/** A copy without an answer is enough with so many connections and repeated packets, the first so long before it. */
+const [SILENT, SILENT_MS] = [5, 1200]
 /** Groups of connections without an answer that are told apart. */
-const MAX_GROUPS = 8
+const MAX_GROUPS = 16
 
 /** The first packet of TCP is not longer, IP header included. */
 const FIRST_BYTES = 80
 /** What an ICMP error has beyond the packet that it quotes: its own header and that of IPv4 or IPv6. */
 const QUOTE_BYTES = [28, 48]
 
-/** Connections that a copy showed first at this time. */
+/** Connections that had arrived at this time. */
 interface Group {
   readonly atMs: number
   readonly connections: number
@@ -66,11 +70,12 @@ export class Evidence {
   #readMs = Number.NEGATIVE_INFINITY
   /** The last copy was not made before. */
   #copyFromMs = Number.NEGATIVE_INFINITY
-  #activeAtCopy = 0
-  /** When the exact count showed first that a connection had arrived since the last copy. */
-  #roseAtMs: number | undefined
-  /** Connections since the last answer. */
+  #active = 0
+  /** Connections that the exact count has shown since the last copy. */
+  #arrived: Group[] = []
+  /** Connections since the last answer, and packets from clients since. */
   #waiting: Group[] = []
+  #waitingPackets = 0
   #answerMs: number | undefined
   #answerFromMs = Number.NEGATIVE_INFINITY
   #answeredCopies = 0
@@ -94,8 +99,11 @@ export class Evidence {
     const connections = counters.connections - before.connections
     const packetsIn = counters.packetsIn - before.packetsIn
     const sent = counters.packetsOut - before.packetsOut
+    // As many arrived at least: those that ended meanwhile are not in it.
+    const risen = counters.active - this.#active
+    this.#active = counters.active
     if (connections === 0 && packetsIn === 0 && sent === 0) {
-      if (counters.active > this.#activeAtCopy) this.#roseAtMs ??= nowMs
+      if (risen > 0) put(this.#arrived, { atMs: nowMs, connections: risen })
       return false
     }
     if (packetsIn > 0) this.#sizeIn = (counters.bytesIn - before.bytesIn) / packetsIn
@@ -107,13 +115,14 @@ export class Evidence {
     if (packetsOut > 0) this.#answered(connections, fromMs, nowMs)
     else {
       this.#isSilent = this.#showsSilence(connections, packetsIn)
-      this.#wait(connections, nowMs)
+      this.#wait(connections, packetsIn, nowMs)
     }
+    // What is more than the copy has arrived after it.
+    const later = sum(this.#arrived) + Math.max(0, risen) - connections
+    this.#arrived = later > 0 ? [{ atMs: nowMs, connections: later }] : []
     this.#isFull = !this.#isShort && connections >= COMPARED && this.#ratios.length >= COMPARED_COPIES
     if (!this.#isShort && connections >= COMPARED)
       this.#ratios = [packetsOut / connections, ...this.#ratios].slice(0, REMEMBERED)
-    this.#activeAtCopy = counters.active
-    this.#roseAtMs = undefined
     return true
   }
 
@@ -148,7 +157,7 @@ export class Evidence {
 
   /** Connections without an answer since the last one. */
   get unanswered(): number {
-    return this.#waiting.reduce((sum, { connections }) => sum + connections, 0)
+    return sum(this.#waiting)
   }
 
   /** The last copy has far fewer answers for its connections than those before. */
@@ -161,10 +170,15 @@ export class Evidence {
     if (this.#waiting.length === 0 || protocol === 'sctp') return 0
     if (protocol === 'udp' && this.#answeredCopies < UDP_COPIES) return 0
     if (this.#isSilent && protocol === 'tcp') return ENOUGH
-    return this.#waiting.reduce(
-      (sum, { atMs, connections }) => sum + connections * this.#pointsOfAge(this.#ageMs(atMs, nowMs), protocol),
-      0,
-    )
+    let points = 0
+    for (const { atMs, connections } of this.#waiting)
+      points += connections * pointsOfAge(this.#ageMs(atMs, nowMs), protocol)
+    return Math.min(points, this.#waitingPackets)
+  }
+
+  /** Whether a connection limit should stop new connections until it is clear: only of TCP. */
+  isDoubtful(protocol: Protocol, nowMs: number): boolean {
+    return protocol === 'tcp' && this.points(protocol, nowMs) >= DOUBTFUL
   }
 
   /** The least time for which the oldest connection without an answer has none; 0: there is no such connection. */
@@ -176,33 +190,38 @@ export class Evidence {
   /** Connections so far do not count any more. */
   forgive(): void {
     this.#waiting = []
+    this.#waitingPackets = 0
     this.#isSilent = false
     this.#isShort = false
   }
 
   #begin({ active }: Counters): void {
     this.forgive()
-    this.#activeAtCopy = active
-    this.#roseAtMs = undefined
+    this.#active = active
+    this.#arrived = []
     this.#ratios = []
     this.#answeredCopies = 0
   }
 
   #answered(connections: number, fromMs: number, nowMs: number): void {
     this.#waiting = []
+    this.#waitingPackets = 0
     this.#isSilent = false
     this.#answerMs = nowMs
     this.#answerFromMs = fromMs
     if (connections > 0) this.#answeredCopies = Math.min(UDP_COPIES, this.#answeredCopies + 1)
   }
 
-  #wait(connections: number, nowMs: number): void {
-    if (connections === 0) return
-    const last = this.#waiting.at(-1)
-    // The time of the later ones: they are not taken to be older than they are.
-    if (last !== undefined && this.#waiting.length >= MAX_GROUPS)
-      this.#waiting[this.#waiting.length - 1] = { atMs: nowMs, connections: last.connections + connections }
-    else this.#waiting.push({ atMs: nowMs, connections })
+  /** The exact count says when some of the connections had arrived; the others may have come just before the copy. */
+  #wait(connections: number, packetsIn: number, nowMs: number): void {
+    this.#waitingPackets += packetsIn
+    let left = connections
+    for (const group of this.#arrived) {
+      const dated = Math.min(left, group.connections)
+      if (dated > 0) put(this.#waiting, { atMs: group.atMs, connections: dated })
+      left -= dated
+    }
+    if (left > 0) put(this.#waiting, { atMs: nowMs, connections: left })
   }
 
   /**
@@ -211,9 +230,8 @@ export class Evidence {
    * copy. All of them together do not happen in a burst just before a copy.
    */
   #showsSilence(connections: number, packetsIn: number): boolean {
-    const [firstMs = Number.POSITIVE_INFINITY] = AGES_MS
-    const roseAtMs = this.#roseAtMs ?? Number.POSITIVE_INFINITY
-    return connections >= ENOUGH && packetsIn - connections >= ENOUGH && this.#copyFromMs - roseAtMs >= firstMs - 100
+    const { atMs: roseAtMs } = this.#arrived[0] ?? { atMs: Number.POSITIVE_INFINITY }
+    return connections >= SILENT && packetsIn - connections >= SILENT && this.#copyFromMs - roseAtMs >= SILENT_MS
   }
 
   /**
@@ -234,11 +252,22 @@ export class Evidence {
   #ageMs(sinceMs: number, nowMs: number): number {
     return Math.max(this.#copyFromMs, nowMs - LONGEST_COPY_MS) - sinceMs
   }
+}
 
-  #pointsOfAge(ageMs: number, protocol: Protocol): number {
-    const counted = protocol === 'udp' ? ageMs * UDP_AGE : ageMs
-    return AGES_MS.filter((one) => counted >= one).length
-  }
+function pointsOfAge(ageMs: number, protocol: Protocol): number {
+  return (protocol === 'udp' ? UDP_AGES_MS : AGES_MS).filter((one) => ageMs >= one).length
+}
+
+function sum(groups: readonly Group[]): number {
+  return groups.reduce((total, { connections }) => total + connections, 0)
+}
+
+/** Adds a group; one that is too many gets the time of the later one, so that none is taken to be older than it is. */
+function put(groups: Group[], group: Group): void {
+  const last = groups.at(-1)
+  if (last !== undefined && groups.length >= MAX_GROUPS)
+    groups[groups.length - 1] = { atMs: group.atMs, connections: last.connections + group.connections }
+  else groups.push(group)
 }
 
 /** IPVS counts no connection of UDP as active. */

@@ -3,7 +3,7 @@
  * decided and told about them.
  */
 import type { Protocol } from '../values/protocol.ts'
-import { ENOUGH, Evidence, LONGEST_COPY_MS } from './outlier-evidence.ts'
+import { Evidence, LONGEST_COPY_MS } from './outlier-evidence.ts'
 import {
   type RealServer,
   realServerKey,
@@ -42,7 +42,9 @@ export interface CurrentOutlier {
   readonly nextTrialMs?: number
 }
 
-/** Another real server must have answered in this time. */
+/** Another real server must have answered so long after the first connection that has no answer. */
+const ANSWER_MS = 800
+/** And in this time. */
 const OTHERS_MS = 6000
 
 /** What is known of a real server. */
@@ -95,29 +97,20 @@ export interface Lets {
 }
 
 /** Connections that a limited real server still gets, enough to be judged by, and for how many reads. */
-export const LIMITED = { lets: ENOUGH, reads: 4 }
+const LIMITED = { lets: 5, reads: 4 }
+/** It gets none: enough of them wait already. */
+const STOPPED = { lets: 0, reads: 0 }
 /** One connection, whenever it comes. */
 export const TRIED = { lets: 1, reads: Number.POSITIVE_INFINITY }
-const NO_LIMIT = { lets: 0, reads: 0 }
 /** With this connection limit IPVS gives a real server no connection while it has one. */
 const NONE = 1
 
 /** @param lets absent: as many connections as it may have anyway, or none with the weight 0 */
-export function enter(
-  tracked: Tracked,
-  state: Tracked['state'],
-  nowMs: number,
-  { lets, reads }: Lets = NO_LIMIT,
-): void {
+export function enter(tracked: Tracked, state: Tracked['state'], nowMs: number, some?: Lets): void {
   const { active, open } = tracked.evidence.exact
-  Object.assign(tracked, {
-    state,
-    sinceMs: nowMs,
-    limit: lets === 0 ? 0 : open + lets,
-    lets,
-    reads,
-    activeBefore: active,
-  })
+  const { lets, reads } = some ?? { lets: 0, reads: 0 }
+  const limit = some === undefined ? 0 : lets === 0 ? NONE : open + lets
+  Object.assign(tracked, { state, sinceMs: nowMs, limit, lets, reads, activeBefore: active })
 }
 
 /**
@@ -135,30 +128,56 @@ export function stopLater(tracked: Tracked): boolean {
 
 /**
  * Whether a limited real server had two copies in which a connection without an answer would be seen,
- * and there is none: its connections are idle ones, and without new ones no answer comes.
+ * and there is none: its connections are idle ones, and without new ones no answer comes. Or those
+ * without an answer have become no suspicion: their clients have given up.
  */
 export function isLimitedInVain({ state, sinceMs, evidence }: Tracked, nowMs: number): boolean {
-  return state === 'limited' && evidence.silentSinceMs === undefined && nowMs - sinceMs >= 2 * LONGEST_COPY_MS
-}
-
-/** Only TCP: the answers of a UDP service may differ in number. */
-export function mayLimit({ state, evidence, noLimitUntilMs }: Tracked, protocol: Protocol, nowMs: number): boolean {
-  return protocol === 'tcp' && state === 'healthy' && evidence.isShort && nowMs >= noLimitUntilMs
+  const enoughMs = (evidence.silentSinceMs === undefined ? 2 : 4) * LONGEST_COPY_MS
+  return state === 'limited' && nowMs - sinceMs >= enoughMs
 }
 
 /**
- * Until when one of these real servers has certainly answered; undefined: none answers now, and it
- * may be this node that is cut off.
+ * What a healthy real server still gets; undefined: there is no reason for a limit. Only TCP: the
+ * answers of a UDP service may differ in number.
+ * @param shownMs when a copy showed answers of another one
+ */
+export function limitOf(
+  { state, evidence, noLimitUntilMs }: Tracked,
+  protocol: Protocol,
+  shownMs: number,
+  nowMs: number,
+): Lets | undefined {
+  if (protocol !== 'tcp' || state !== 'healthy' || nowMs < noLimitUntilMs) return undefined
+  if (evidence.isDoubtful(protocol, nowMs) && shownMs - (evidence.silentSinceMs ?? shownMs) >= ANSWER_MS) return STOPPED
+  return evidence.isShort ? LIMITED : undefined
+}
+
+/** Answers of real servers. */
+export interface Answers {
+  /** One has certainly answered until then. */
+  readonly certainMs: number
+  /** A copy that was read then had answers of one, which it may have given up to two seconds before. */
+  readonly shownMs: number
+}
+
+/**
+ * The newest answers of these real servers; undefined: none answers now, and it may be this node that
+ * is cut off.
  * @param silent those that are about to be suspects, so their answers do not count
  */
-export function answeredUntil(all: Iterable<Tracked>, silent: ReadonlySet<Tracked>, nowMs: number): number | undefined {
-  let untilMs: number | undefined
+export function newestAnswers(
+  all: Iterable<Tracked>,
+  silent: ReadonlySet<Tracked>,
+  nowMs: number,
+): Answers | undefined {
+  let [certainMs, shownMs] = [Number.NEGATIVE_INFINITY, Number.NEGATIVE_INFINITY]
   for (const tracked of all) {
     const { answerMs = Number.NEGATIVE_INFINITY, answeredUntilMs, isShort } = tracked.evidence
     if (isOut(tracked) || isShort || silent.has(tracked) || nowMs - answerMs > OTHERS_MS) continue
-    untilMs = Math.max(untilMs ?? answeredUntilMs, answeredUntilMs)
+    certainMs = Math.max(certainMs, answeredUntilMs)
+    shownMs = Math.max(shownMs, answerMs)
   }
-  return untilMs
+  return shownMs === Number.NEGATIVE_INFINITY ? undefined : { certainMs, shownMs }
 }
 
 /** A real server as it should be in its state. */

@@ -7,14 +7,13 @@ import { backoffMs } from '../values/backoff.ts'
 import { Copies } from './outlier-copies.ts'
 import { type Counters, ENOUGH, exactly } from './outlier-evidence.ts'
 import {
-  answeredUntil,
   type CurrentOutlier,
   enter,
   isLimitedInVain,
   isOut,
   type Lets,
-  LIMITED,
-  mayLimit,
+  limitOf,
+  newestAnswers,
   newlyTracked,
   type OutlierDecision,
   stopLater,
@@ -218,19 +217,20 @@ export class Outliers {
       .filter(([, { evidence }]) => evidence.points(protocol, nowMs) >= ENOUGH)
       .sort(([, a], [, b]) => (a.evidence.silentSinceMs ?? 0) - (b.evidence.silentSinceMs ?? 0))
     const others = new Set(silent.map(([, tracked]) => tracked))
-    const untilMs = answeredUntil(watched.servers.values(), others, nowMs)
-    if (untilMs === undefined) return
+    const answers = newestAnswers(watched.servers.values(), others, nowMs)
+    if (answers === undefined) return
     for (const [name, tracked] of silent) {
-      if (untilMs < tracked.evidence.mayBeSilentSinceMs) continue
+      if (answers.certainMs < tracked.evidence.mayBeSilentSinceMs) continue
       if (tracked.state === 'healthy' && room-- <= 0) return
       this.#suspect(key, watched, name, tracked, nowMs)
     }
     for (const tracked of watched.servers.values()) {
       if (room <= 0) return
-      if (!mayLimit(tracked, protocol, nowMs)) continue
+      const lets = limitOf(tracked, protocol, answers.shownMs, nowMs)
+      if (lets === undefined) continue
       room--
       this.counts.limited++
-      this.#enter(tracked, 'limited', nowMs, LIMITED)
+      this.#enter(tracked, 'limited', nowMs, lets)
     }
   }
 

@@ -30,6 +30,8 @@ export interface ModelOptions {
   /** Until the first byte after the handshake; and packets that follow. */
   readonly thinkMs?: number
   readonly answers?: number
+  /** Clients repeat no first packet after so long. */
+  readonly givesUpMs?: number
   readonly protocol?: 'tcp' | 'udp'
   readonly readMs?: number
   /** When a real server is dead: it answers nothing from then on. */
@@ -58,7 +60,16 @@ export class EstimatorModel {
   #due = 0
 
   constructor(options: ModelOptions) {
-    const defaults = { delayMs: 1, loss: 0, thinkMs: 0, answers: 2, protocol: 'tcp', readMs: 250, dead: () => false }
+    const defaults = {
+      delayMs: 1,
+      loss: 0,
+      thinkMs: 0,
+      answers: 2,
+      protocol: 'tcp',
+      readMs: 250,
+      dead: () => false,
+      givesUpMs: 99_000,
+    }
     this.#options = { ...defaults, ...options } as Required<ModelOptions> // the defaults are of its types
     const indices = Array.from({ length: options.servers }, (_, index) => index)
     this.servers = indices.map((index) => makeRealServer(`10.244.0.${100 + index}`))
@@ -173,13 +184,14 @@ export class EstimatorModel {
   }
 
   #open(server: number): void {
-    const { random, delayMs, loss, thinkMs, answers, protocol, dead } = this.#options
+    const { random, delayMs, loss, thinkMs, answers, protocol, dead, givesUpMs } = this.#options
     this.connections++
     this.lastConnectionMs[server] = this.nowMs
     const live = this.#liveOf(server)
     live.connections++
     live.active++
     for (const sentMs of protocol === 'udp' ? [0] : REPEATS_MS) {
+      if (sentMs >= givesUpMs) break
       this.#later(server, 'in', sentMs, 1)
       const answerMs = sentMs + delayMs
       const isLost = random() < loss || random() < loss
