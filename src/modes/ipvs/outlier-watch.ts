@@ -6,12 +6,13 @@
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { CountedDestination } from '../../ipvs/codec-destinations.ts'
-import { BYTES_IN, BYTES_OUT, CONNECTIONS, PACKETS_IN, PACKETS_OUT } from '../../ipvs/codec-traffic.ts'
+import { CONNECTIONS } from '../../ipvs/codec-traffic.ts'
 import type { IpvsConnection } from '../../ipvs/connection.ts'
-import { type Counters, LONGEST_COPY_MS } from '../../ipvs/outlier-evidence.ts'
+import { countersOf } from '../../ipvs/outlier-counters.ts'
+import { LONGEST_COPY_MS } from '../../ipvs/outlier-evidence.ts'
 import type { OutlierDecision } from '../../ipvs/outlier-states.ts'
 import type { Outliers } from '../../ipvs/outliers.ts'
-import { realServerKey, type RealServerKey, type VirtualServerKey } from '../../ipvs/types.ts'
+import type { VirtualServerKey } from '../../ipvs/types.ts'
 import { parseFrontendKey } from '../../service/frontends.ts'
 import type { ProblemLog } from '../../serve/problem-log.ts'
 import { AuditShare } from '../../sync/audit.ts'
@@ -25,7 +26,7 @@ const SHARE = 0.003
 /** Between two reads of a virtual server with new connections, and of one that had none while two copies were made. */
 const [READ_MS, CALM_READ_MS] = [250, 1000]
 const MOVED_MS = 2 * LONGEST_COPY_MS
-/** The time of larger reads counts as a whole, also beyond a stretch; of smaller ones that costs more than it shows. */
+/** To measure the processor time of smaller reads costs more than it shows. */
 const LARGE = 64
 /** A virtual server is read so often for this long after its last new connection. */
 const BUSY_MS = 15_000
@@ -103,7 +104,10 @@ export class OutlierWatch {
       let waitMs = READ_MS
       try {
         if (outliers.size === 0) await this.#untilWatched(signal)
-        else if (this.#isEstimating()) await this.#round(signal)
+        else if (this.#isEstimating()) {
+          await this.#round(signal)
+          waitMs = this.#waitMs(startedMs)
+        }
       } catch (error) {
         if (signal.aborted) return
         log.warn('Cannot read the counters of real servers', { error })
@@ -126,6 +130,14 @@ export class OutlierWatch {
     signal.removeEventListener('abort', end)
   }
 
+  /** From the begin of a round to that of the next: until there is something to read. */
+  #waitMs(startedMs: number): number {
+    let nextMs = Math.min(this.#nextOthersMs, startedMs + SETTING_MS)
+    for (const keys of [this.#options.outliers.troubled, this.#busyUntilMs.keys()])
+      for (const key of keys) nextMs = Math.min(nextMs, this.#read.get(key)?.nextMs ?? 0)
+    return Math.max(READ_MS, nextMs - startedMs)
+  }
+
   /** Reads what is to be read now, once. */
   async #round(signal: AbortSignal): Promise<void> {
     const { ipvs, outliers } = this.#options
@@ -144,7 +156,7 @@ export class OutlierWatch {
         if (nowMs < (this.#read.get(key)?.nextMs ?? 0)) continue
         const destinations = await ipvs.listCountedDestinations(parseFrontendKey(key), { signal, budget })
         const take = (): boolean => this.#take(key, destinations)
-        isChanged = (destinations.length < LARGE ? take() : budget.whole(take)) || isChanged
+        if (destinations.length < LARGE ? take() : budget.whole(take)) isChanged = true
         if (!budget.spent()) continue
         this.#tell(isChanged)
         isChanged = false
@@ -194,11 +206,8 @@ export class OutlierWatch {
     const nowMs = now()
     this.serversRead += destinations.length
     const isChanged = outliers.observe(key, countersOf(destinations), nowMs)
-    let [connections, active] = [0, 0]
-    for (const { traffic, activeConnections } of destinations) {
-      connections += traffic[CONNECTIONS] ?? 0
-      active += activeConnections
-    }
+    const connections = destinations.reduce((sum, { traffic }) => sum + (traffic[CONNECTIONS] ?? 0), 0)
+    const active = destinations.reduce((sum, { activeConnections }) => sum + activeConnections, 0)
     const before = this.#read.get(key)
     // One with new connections is busy.
     if (before !== undefined && before.connections !== connections) this.#busyUntilMs.set(key, nowMs + BUSY_MS)
@@ -256,23 +265,6 @@ function estimatorRuns(): boolean {
   } catch {
     return true
   }
-}
-
-function countersOf(destinations: readonly CountedDestination[]): ReadonlyMap<RealServerKey, Counters> {
-  return new Map(
-    destinations.map(({ realServer, traffic, activeConnections, inactiveConnections }) => [
-      realServerKey(realServer),
-      {
-        connections: traffic[CONNECTIONS] ?? 0,
-        packetsIn: traffic[PACKETS_IN] ?? 0,
-        packetsOut: traffic[PACKETS_OUT] ?? 0,
-        bytesIn: traffic[BYTES_IN] ?? 0,
-        bytesOut: traffic[BYTES_OUT] ?? 0,
-        active: activeConnections,
-        open: activeConnections + inactiveConnections,
-      },
-    ]),
-  )
 }
 
 function logDecision({ kind, owner, virtualServer, realServer, connections, waitMs }: OutlierDecision, log: Log): void {
