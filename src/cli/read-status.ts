@@ -136,7 +136,7 @@ async function withNames(
 
 /** Real servers that do not answer, by virtual server and real server; none where the daemon does not say. */
 export async function outliersOf(
-  client: DaemonClient,
+  client: Pick<DaemonClient, 'outliers'>,
 ): Promise<ReadonlyMap<string, NonNullable<RealServerStatus['outlier']>>> {
   const answer = await client.outliers()
   return new Map(

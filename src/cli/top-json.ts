@@ -2,7 +2,7 @@
 import type { ProxyMode } from '../config/types.ts'
 import { type Row, type SortKey, sortRows } from '../traffic/rows.ts'
 import { BYTES_IN, BYTES_OUT, CONNECTIONS, PACKETS_IN, PACKETS_OUT } from '../traffic/sample.ts'
-import type { TopTable } from './top-text.ts'
+import { outlierOf, type TopTable } from './top-text.ts'
 
 export interface TopJson {
   readonly mode: ProxyMode
@@ -14,7 +14,11 @@ export interface TopJson {
   readonly withoutConnections: string | null
   readonly total: TopNumbers
   readonly rows: readonly (TopNumbers &
-    Pick<Row, 'service' | 'realServer' | 'places'> & { readonly draining: boolean })[]
+    Pick<Row, 'service' | 'realServer' | 'places'> & {
+      readonly draining: boolean
+      /** `suspect`, `on-trial` or `limited`: it does not answer; null: it does, or nobody judges it. */
+      readonly outlier: string | null
+    })[]
 }
 
 /** Rates a second with two decimals, and connections at the second read. null: unknown. */
@@ -28,10 +32,7 @@ export interface TopNumbers {
   readonly inactiveConnections: number | null
 }
 
-/** @param outliers real servers of which some have weight 0 and do not drain, by virtual server and real server */
-export function topJson({ rates, rows, by, sort }: TopTable, outliers: ReadonlyMap<string, unknown>): TopJson {
-  const drains = ({ realServer, places, isDraining }: Row): boolean =>
-    realServer !== null && isDraining && !places.some((place) => outliers.has(`${place} ${realServer}`))
+export function topJson({ rates, rows, by, sort, outliers }: TopTable): TopJson {
   const { mode, seconds, withoutConnections = null } = rates
   return {
     mode,
@@ -40,13 +41,17 @@ export function topJson({ rates, rows, by, sort }: TopTable, outliers: ReadonlyM
     seconds: rounded(seconds) ?? 0,
     withoutConnections,
     total: numbersOf(rows.total),
-    rows: sortRows(rows.rows, sort).map((row) => ({
-      service: row.service,
-      realServer: row.realServer,
-      places: row.places,
-      draining: drains(row),
-      ...numbersOf(row),
-    })),
+    rows: sortRows(rows.rows, sort).map((row) => {
+      const outlier = outlierOf(row, outliers) ?? null
+      return {
+        service: row.service,
+        realServer: row.realServer,
+        places: row.places,
+        draining: row.realServer !== null && row.isDraining && outlier === null,
+        outlier,
+        ...numbersOf(row),
+      }
+    }),
   }
 }
 

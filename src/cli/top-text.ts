@@ -21,6 +21,21 @@ export interface TopTable {
   readonly rows: Rows
   readonly by: TopChoices['by']
   readonly sort: SortKey
+  /** Real servers that do not answer, by virtual server and real server; absent: nobody knows. */
+  readonly outliers?: Outliers
+}
+
+/** States by `VIRTUAL_SERVER REAL_SERVER`. */
+export type Outliers = ReadonlyMap<string, { readonly state: string }>
+
+/** The state of a real server that does not answer: its weight may be 0, and it does not drain. */
+export function outlierOf({ realServer, places }: Row, outliers: Outliers | undefined): string | undefined {
+  if (realServer === null) return undefined
+  for (const place of places) {
+    const outlier = outliers?.get(`${place} ${realServer}`)
+    if (outlier !== undefined) return outlier.state
+  }
+  return undefined
 }
 
 /** The narrowest names beside numbers, and names of Services beside those of real servers. */
@@ -122,7 +137,12 @@ function summary({ rates, rows, by }: TopTable, style: Style): string[] {
 }
 
 /** Service and real server beside each other where both fit, else the real server alone. */
-function tableLines({ by, sort }: TopTable, rows: readonly Row[], width: number | undefined, style: Style): string[] {
+function tableLines(
+  { by, sort, outliers }: TopTable,
+  rows: readonly Row[],
+  width: number | undefined,
+  style: Style,
+): string[] {
   const service: FittedColumn = { title: 'SERVICE', shortens: NARROWEST_NAME }
   const names: readonly FittedColumn[] =
     by === 'service'
@@ -133,8 +153,11 @@ function tableLines({ by, sort }: TopTable, rows: readonly Row[], width: number 
         ]
   const numbers = numberColumns(width, sort)
   const cells = rows.map((row): readonly Cell[] => {
-    const paint = (text: string): string => (row.isDraining ? style('yellow', text) : text)
-    const texts = by === 'service' ? [titleOf(row)] : [titleOf(row), row.realServer ?? '']
+    const outlier = outlierOf(row, outliers)
+    const colour = outlier !== undefined ? 'red' : row.isDraining ? 'yellow' : undefined
+    const paint = (text: string): string => (colour === undefined ? text : style(colour, text))
+    const server = `${row.realServer ?? ''}${outlier === undefined ? '' : ` ${outlier}`}`
+    const texts = by === 'service' ? [titleOf(row)] : [titleOf(row), server]
     return [...texts.map((text) => ({ text, paint })), ...numbers.map(({ of }) => of(row))]
   })
   return fitColumns([...names, ...numbers], cells, { width, paintTitle: (text) => style('dim', text) })

@@ -18,7 +18,7 @@ import { loadSettings } from '../start/settings.ts'
 import { type TopRequest, topRequest } from './top-flags.ts'
 import { liveTop } from './top-live.ts'
 import { topJson } from './top-json.ts'
-import { tableText, type TopTable } from './top-text.ts'
+import { type Outliers, tableText, type TopTable } from './top-text.ts'
 
 /** Opening loads modules, and a first read of many rules may take seconds. */
 const DEADLINE_MS = 60_000
@@ -35,23 +35,18 @@ export async function top(flags: FlagValues, words: readonly string[]): Promise<
   )
   try {
     const names = new ServiceNames(daemon, () => performance.now())
-    const source = new TopSource(reader, names, request)
+    const source = new TopSource(reader, names, request, daemon)
     const terminal = screenOfProcess()
     const { input, output, environment } = terminal
     const isLive = flags.once !== true && flags.output !== 'json' && input.isTTY && canDraw(output, environment)
     if (isLive) return await liveTop({ source, request, ...terminal })
-    return await topOnce(source, request, flags.output === 'json' ? daemon : undefined)
+    return await topOnce(source, request, flags.output === 'json')
   } finally {
     reader.close()
   }
 }
 
-/** @param jsonFrom the daemon that knows which real servers do not answer; undefined: text is printed, not JSON */
-async function topOnce(
-  source: TopSource,
-  { sort, by, intervalMs }: TopRequest,
-  jsonFrom: DaemonClient | undefined,
-): Promise<number> {
+async function topOnce(source: TopSource, { sort, by, intervalMs }: TopRequest, asJson: boolean): Promise<number> {
   const signal = deadlineSignal(DEADLINE_MS + intervalMs, 'reading the traffic')
   // Rates of real servers need two reads of them; connections need the last one only.
   await source.read({ sort, withRealServers: by === 'real-server', signal })
@@ -62,7 +57,7 @@ async function topOnce(
   for (const reason of source.unnamed) stderrLog.warn(`kube-ipvs top: ${reason}`)
   const table = source.table(rates, by, sort, '')
   const { style, columns } = page()
-  if (jsonFrom !== undefined) printJson(topJson(table, await outliersOf(jsonFrom)))
+  if (asJson) printJson(topJson(table))
   else printLines(tableText(table, style, columns))
   return 0
 }
@@ -73,8 +68,16 @@ export class TopSource {
   readonly #mode: TrafficReader['mode']
   readonly #names: ServiceNames
   readonly #request: TopRequest
+  readonly #daemon: Pick<DaemonClient, 'outliers'>
+  #outliers: Outliers | undefined
 
-  constructor(reader: Pick<TrafficReader, 'mode' | 'read'>, names: ServiceNames, request: TopRequest) {
+  constructor(
+    reader: Pick<TrafficReader, 'mode' | 'read'>,
+    names: ServiceNames,
+    request: TopRequest,
+    daemon: Pick<DaemonClient, 'outliers'>,
+  ) {
+    this.#daemon = daemon
     this.#rates = new RatesReader(reader)
     this.#mode = reader.mode
     this.#names = names
@@ -94,12 +97,15 @@ export class TopSource {
   async read(options: Parameters<RatesReader['next']>[0]): Promise<Rates | undefined> {
     const rates = await this.#rates.next(options)
     // Rules have names.
-    if (rates !== undefined && this.#mode === 'ipvs') await this.#names.refresh(rates.places.keys())
+    if (rates === undefined || this.#mode !== 'ipvs') return rates
+    await this.#names.refresh(rates.places.keys())
+    this.#outliers = await outliersOf(this.#daemon)
     return rates
   }
 
   table(rates: Rates, by: Grouping, sort: SortKey, text: string): TopTable {
     const filter = { ...this.#request.filter, ...(text === '' ? {} : { text }) }
-    return { rates, rows: rowsOf(rates, by, this.#names.nameOf, filter), by, sort }
+    const outliers = this.#outliers && { outliers: this.#outliers }
+    return { rates, rows: rowsOf(rates, by, this.#names.nameOf, filter), by, sort, ...outliers }
   }
 }

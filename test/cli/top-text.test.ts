@@ -115,7 +115,7 @@ test('screenText scrolls, and says how many rows are below', () => {
 })
 
 test('topJson is one value with null for what is unknown', () => {
-  const json = topJson(table('service', rates({ x: place([2, NaN, NaN, NaN, NaN]) })), new Map())
+  const json = topJson(table('service', rates({ x: place([2, NaN, NaN, NaN, NaN]) })))
   const numbers = {
     connectionsPerSecond: 2,
     packetsInPerSecond: null,
@@ -132,18 +132,31 @@ test('topJson is one value with null for what is unknown', () => {
     seconds: 1,
     withoutConnections: null,
     total: numbers,
-    rows: [{ service: null, realServer: null, places: ['x'], draining: false, ...numbers }],
+    rows: [{ service: null, realServer: null, places: ['x'], draining: false, outlier: null, ...numbers }],
   })
 })
 
+/** By real server, of which this one is a suspect. */
+const withSuspect = (place: string): TopTable => ({
+  ...table('real-server'),
+  outliers: new Map([[`${place} 10.244.0.2:8080`, { state: 'suspect' }]]),
+})
+
 test('topJson does not take a suspect of outlier detection for one that drains', () => {
-  const draining = (outliers: readonly string[]): readonly (string | null)[] =>
-    topJson(table('real-server'), new Map(outliers.map((one) => [one, {}])))
-      .rows.filter((row) => row.draining)
-      .map((row) => row.realServer)
-  assert.deepEqual(draining([]), ['10.244.0.2:8080'])
-  assert.deepEqual(draining(['10.96.0.9:80/tcp 10.244.0.2:8080']), ['10.244.0.2:8080'])
-  assert.deepEqual(draining(['10.96.0.1:80/tcp 10.244.0.2:8080']), [])
+  const marked = (of: TopTable): readonly (readonly unknown[])[] =>
+    topJson(of)
+      .rows.filter((row) => row.draining || row.outlier !== null)
+      .map(({ realServer: name, draining, outlier }) => [name, draining, outlier])
+  assert.deepEqual(marked(table('real-server')), [['10.244.0.2:8080', true, null]])
+  assert.deepEqual(marked(withSuspect('10.96.0.9:80/tcp')), [['10.244.0.2:8080', true, null]])
+  assert.deepEqual(marked(withSuspect('10.96.0.1:80/tcp')), [['10.244.0.2:8080', false, 'suspect']])
+})
+
+test('tableText marks what drains, and what does not answer with its state', () => {
+  const coloured = (of: TopTable): string =>
+    tableText(of, (format, text) => `<${String(format)}>${text}</>`).find((line) => line.includes('10.244.0.2')) ?? ''
+  assert.match(coloured(table('real-server')), /<yellow>10\.244\.0\.2:8080<\/>/)
+  assert.match(coloured(withSuspect('10.96.0.1:80/tcp')), /<red>10\.244\.0\.2:8080 suspect<\/>/)
 })
 
 test('shortened keeps both ends and prints no control characters', () => {
