@@ -8,7 +8,7 @@ import { CodedError } from '../values/errors.ts'
 import { explainKernel, explainService, type Explanation, fromKernel, rulesUnread } from './explain/explanation.ts'
 import { addressOfPod, findServices, type Knowledge, nearestTo, openKnowledge } from './knowledge.ts'
 import { pathKeys, predictPaths } from './explain/paths.ts'
-import { type PacketSource, parseSource, parseTarget, type Target } from './explain/target.ts'
+import { asNodePort, isAtLoopback, type PacketSource, parseSource, parseTarget, type Target } from './explain/target.ts'
 import { explanationText } from './explain/text.ts'
 import { keysAt } from '../inspect/questions.ts'
 import { readLive } from '../modes/look/live-tables.ts'
@@ -59,7 +59,7 @@ async function explanationOf(text: string, { target, knowledge, look, signal }: 
   const known = await findServices(client, target)
   const omitted = known.reduce((sum, { omittedRows }) => sum + omittedRows, 0)
   const keys = new Set([
-    ...(target.kind === 'service' ? [] : keysAt(target, daemon.node.nodePortAddresses)),
+    ...(target.kind === 'service' ? [] : keysAt(asNodePort(target), daemon.node.nodePortAddresses)),
     ...known.flatMap(({ ports }) => ports.flatMap(({ frontends }) => frontends.map(({ key }) => key))),
   ])
   const live = await readLive(look, {
@@ -67,7 +67,19 @@ async function explanationOf(text: string, { target, knowledge, look, signal }: 
     readsRules: daemon.mode === 'iptables',
     signal,
   })
-  const services = known.flatMap((one) => explainService(one, target, daemon, live) ?? [])
+  const services = known.flatMap((one) => {
+    const shown = explainService(one, asNodePort(target), daemon, live)
+    if (shown !== undefined || !isAtLoopback(target)) return shown ?? []
+    // The relay needs no virtual server of the node port.
+    return (
+      explainService(
+        one,
+        { kind: 'service', service: `${one.namespace}/${one.name}`, port: undefined },
+        daemon,
+        live,
+      ) ?? []
+    )
+  })
   const isFound = services.length > 0
   const kernel = isFound ? [] : explainKernel(target, live)
   return {

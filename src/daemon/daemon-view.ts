@@ -15,6 +15,7 @@ import type { Problem } from '../values/errors.ts'
 import { ownMember } from '../values/own-member.ts'
 import { VERSION } from '../values/well-known.ts'
 import type { FollowedNode } from './followed-node.ts'
+import type { LocalhostNodePorts } from './localhost-node-ports.ts'
 import type { PassLog } from './pass-log.ts'
 import type { ProxyHealth } from './proxy-health.ts'
 import type { Readiness } from './readiness.ts'
@@ -166,5 +167,6 @@ export interface Inspected {
   readonly readiness: Pick<Readiness, 'awaited'>
   readonly health: Pick<ProxyHealth, 'state' | 'troubles' | 'isHealthy'>
   readonly problems: Pick<ProblemLog, 'current' | 'count'>
+  readonly localhostNodePorts: Pick<LocalhostNodePorts, 'states'>
   readonly passLog: Pick<PassLog, 'last'>
 }

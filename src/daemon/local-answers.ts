@@ -30,6 +30,7 @@ import { noRows } from '../sync/plan.ts'
 import type { HttpAnswer, HttpRequest } from '../serve/http-answer.ts'
 import { newBudget } from '../values/event-loop.ts'
 import { errorText } from '../values/errors.ts'
+import { isLoopback } from '../values/address.ts'
 import type { Clock } from '../values/clock.ts'
 import { VERSION } from '../values/well-known.ts'
 import { daemonView, type Inspected, seconds } from './daemon-view.ts'
@@ -156,7 +157,7 @@ async function servicesView(proxy: Inspected, parameters: URLSearchParams): Prom
 }
 
 /** The Services that a question names by their name, or by an address and port that they have won. */
-function ownersOf({ desired, node }: Inspected, parameters: URLSearchParams): readonly string[] {
+function ownersOf({ desired, node, localhostNodePorts }: Inspected, parameters: URLSearchParams): readonly string[] {
   if (parameters.has('service')) {
     const name = checked(parameters, 'service', OBJECT_NAME)
     return desired.objects.service(name) === undefined ? [] : [name]
@@ -168,8 +169,11 @@ function ownersOf({ desired, node }: Inspected, parameters: URLSearchParams): re
       'bad-parameter',
       'the parameters service, or port, address and protocol are missing or wrong',
     )
-  const keys = keysAt(place, node.view.context.nodePortAddresses)
+  const atLoopback = place.address !== undefined && isLoopback(place.address)
+  const { port, protocol } = place
+  const keys = keysAt(atLoopback ? { port, protocol } : place, node.view.context.nodePortAddresses)
   const owners = new Set(keys.flatMap((key) => desired.claims(key)[0]?.owner ?? []))
+  if (atLoopback) for (const { owner } of localhostNodePorts.states(place) ?? []) owners.add(owner)
   return Array.from(owners).filter((owner) => desired.objects.service(owner) !== undefined)
 }
 

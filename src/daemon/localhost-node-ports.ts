@@ -6,7 +6,8 @@ import type { KubeProxyConfiguration } from '../config/types.ts'
 import { localhostNodePortFailed } from '../events/event-objects.ts'
 import type { Events } from '../events/event-recorder.ts'
 import { openFilesLimit } from '../node/host.ts'
-import { type RelayCounts, Relays, type RelaysListener } from '../relay/relays.ts'
+import type { RelayCounts } from '../relay/relay-counts.ts'
+import { Relays, type RelaysListener, type RelayState } from '../relay/relays.ts'
 import { WantedRelays } from '../relay/wanted-relays.ts'
 import type { ProblemLog } from '../serve/problem-log.ts'
 import type { Frontend, FrontendKey } from '../service/frontends.ts'
@@ -98,6 +99,11 @@ export class LocalhostNodePorts {
   /** Numbers for metrics; undefined while they are switched off. */
   get counts(): RelayCounts | undefined {
     return this.#wanted && this.#relays.counts
+  }
+
+  /** The ports of a Service, or those with this number; undefined while they are switched off. */
+  states(of: Parameters<Relays['states']>[0]): Iterable<RelayState> | undefined {
+    return this.#wanted && this.#relays.states(of)
   }
 
   /**

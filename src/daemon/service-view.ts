@@ -4,6 +4,7 @@
  */
 import { VIEW_FORMAT } from '../inspect/questions.ts'
 import type { EndpointView, FrontendView, ServicePortView, ServicesView, ServiceView } from '../inspect/view.ts'
+import type { RelayView } from '../inspect/relay-view.ts'
 import type { Mode } from '../modes/mode.ts'
 import type { Wanted } from '../explain/wanted.ts'
 import type { ProblemLog } from '../serve/problem-log.ts'
@@ -15,6 +16,7 @@ import type { DesiredFrontends } from '../sync/desired-frontends.ts'
 import type { Claim } from '../sync/owned-map.ts'
 import type { Budget } from '../values/budget.ts'
 import { formatEndpoint } from '../values/address.ts'
+import type { LocalhostNodePorts } from './localhost-node-ports.ts'
 import { formatCidr } from '../values/cidr.ts'
 import type { Problem } from '../values/errors.ts'
 
@@ -22,6 +24,7 @@ export interface ServiceViewOptions {
   readonly desired: Pick<DesiredFrontends, 'claimedBy' | 'claims' | 'objects'>
   readonly problems: Pick<ProblemLog, 'current'>
   readonly mode: Pick<Mode, 'name'> & { readonly dataplane: Pick<Mode['dataplane'], 'wanted'> }
+  readonly localhostNodePorts: Pick<LocalhostNodePorts, 'states'>
   readonly nodeName: string
   readonly budget: Budget
   /** The most endpoints and frontends, and the most rows: a real server and a rule count as much as a row. */
@@ -51,7 +54,30 @@ async function serviceText(owner: string, options: ServiceViewOptions): Promise<
   }
   const [namespace = '', name = ''] = owner.split('/')
   const annotations = annotationsIn(desired.objects.service(owner)?.annotations ?? '')
-  return textOf({ namespace, name, ports, problems: found, omitted, annotations, wanted, omittedRows }, budget)
+  const relays = relayViews(owner, options)
+  return textOf({ namespace, name, ports, problems: found, omitted, annotations, wanted, omittedRows, relays }, budget)
+}
+
+/** Of one Service; its other endpoints are among those of its ports. */
+const [MAX_RELAYS, MAX_RELAYED] = [100, 20]
+
+function relayViews(owner: string, { localhostNodePorts }: ServiceViewOptions): readonly RelayView[] | null {
+  const states = localhostNodePorts.states({ owner })
+  if (states === undefined) return null
+  const views: RelayView[] = []
+  for (const { socket, state, because, endpoints } of states) {
+    if (views.length === MAX_RELAYS) break
+    const shown = endpoints.slice(0, MAX_RELAYED)
+    const omitted = endpoints.length - shown.length
+    views.push({
+      socket,
+      state,
+      because,
+      endpoints: shown.map((one) => formatEndpoint(one.address, one.port)),
+      omitted,
+    })
+  }
+  return views
 }
 
 /** JSON.stringify of a Service's view, port by port and in portions. */

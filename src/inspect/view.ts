@@ -6,6 +6,7 @@
  */
 import { WANTED } from '../explain/wanted.ts'
 import type { Problem } from '../values/errors.ts'
+import { RELAY_VIEW } from './relay-view.ts'
 import {
   flag,
   list,
@@ -207,6 +208,8 @@ const serviceView = object({
   /** What is wanted in the kernel for the frontends that it has won, and how many rows were left out. */
   wanted: list(WANTED),
   omittedRows: number,
+  /** null: they are switched off. Absent: an earlier version. */
+  relays: optional(nullable(list(RELAY_VIEW))),
 })
 export type ServiceView = Read<typeof serviceView>
 

@@ -3,6 +3,7 @@
  * can happen at any time, also in the middle of a pass, so reading them must change nothing.
  * @impure
  */
+import type { RelayCounts } from '../relay/relay-counts.ts'
 import type { LocalCounts } from './local-counts.ts'
 import type { KeyState } from '../sync/plan.ts'
 import type { TableCounts } from '../sync/table.ts'
@@ -117,18 +118,7 @@ export interface Sources extends KernelSources {
   /** Services by what they have chosen by annotation: the name of the annotation without its prefix. */
   readonly choiceCounts: () => ReadonlyMap<string, number>
   /** Node ports at 127.0.0.1 and ::1 by state, and connections to them; undefined while they are switched off. */
-  readonly relays: () =>
-    | {
-        readonly listening: number
-        readonly failing: number
-        readonly leftOut: number
-        readonly connections: number
-        readonly relayed: number
-        readonly overLimit: number
-        readonly unreachable: number
-        readonly foreign: number
-      }
-    | undefined
+  readonly relays: () => RelayCounts | undefined
   readonly traffic: ServiceTraffic
   readonly local: Pick<LocalCounts, 'isOpen' | 'answers'>
 }

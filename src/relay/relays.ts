@@ -5,10 +5,14 @@
  * @impure
  */
 import { setImmediate } from 'node:timers'
+import type { Endpoint } from '../service/endpoints.ts'
 import type { Clock } from '../values/clock.ts'
 import type { Problem } from '../values/errors.ts'
 import { type Log, ObjectName } from '../values/log.ts'
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
+import { formatEndpoint } from '../values/address.ts'
+import { LOOPBACK_ADDRESS } from '../values/well-known.ts'
+import type { RelayCounts } from './relay-counts.ts'
 import { RelayPort, type RelayPortOwner } from './relay-port.ts'
 import type { RelayChange, RelayedPort, RelayKey } from './wanted-relays.ts'
 
@@ -49,17 +53,20 @@ const OPENED_AT_ONCE = 32
 /** Time between two lines about refused connections. */
 const LOG_PERIOD_MS = 60_000
 
-/** Counts for metrics; connections by what became of them. */
-export interface RelayCounts {
-  readonly listening: number
-  readonly failing: number
-  readonly leftOut: number
-  readonly connections: number
-  readonly relayed: number
-  /** Reset because of a limit, because no endpoint answered, and because the client was not on this node. */
-  readonly overLimit: number
-  readonly unreachable: number
-  readonly foreign: number
+/** What a relayed port does, and why it does not listen. */
+export interface RelayState {
+  /** `127.0.0.1:30080` */
+  readonly socket: string
+  /** `namespace/name` of the Service. */
+  readonly owner: string
+  /**
+   * It listens; it has no endpoint that may get a connection; the node has no such loopback address;
+   * it cannot be opened and is tried again; the limit of sockets is reached; it will be opened now.
+   */
+  readonly state: 'open' | 'no-endpoint' | 'no-address' | 'failing' | 'left-out' | 'waiting'
+  /** Why it is failing; '' otherwise. */
+  readonly because: string
+  readonly endpoints: readonly Endpoint[]
 }
 
 export interface RelaysOptions extends RelaysListener {
@@ -123,6 +130,25 @@ export class Relays {
     let listening = 0
     for (const port of this.#ports.values()) if (port.isOpen) listening++
     return { listening, failing, leftOut: this.#areLeftOut ? this.#waiting.size : 0, ...this.#counts }
+  }
+
+  /** The ports of a Service, or those with this number. */
+  *states(of: { readonly owner: string } | { readonly port: number }): Generator<RelayState, void, void> {
+    for (const [key, wanted] of this.#wanted) {
+      const owner = `${wanted.namespace}/${wanted.name}`
+      if ('owner' in of ? of.owner !== owner : of.port !== wanted.port) continue
+      const socket = formatEndpoint(LOOPBACK_ADDRESS[wanted.family], wanted.port)
+      const because = this.#problems.get(socket)?.message ?? ''
+      yield { socket, owner, state: this.#stateOf(key, wanted, because), because, endpoints: wanted.endpoints }
+    }
+  }
+
+  #stateOf(key: RelayKey, { family, endpoints }: RelayedPort, because: string): RelayState['state'] {
+    if (!this.#families.includes(family)) return 'no-address'
+    if (endpoints.length === 0) return 'no-endpoint'
+    if (this.#ports.get(key)?.isOpen === true) return 'open'
+    if (because !== '') return 'failing'
+    return this.#areLeftOut ? 'left-out' : 'waiting'
   }
 
   /**

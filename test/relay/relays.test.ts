@@ -480,3 +480,42 @@ describe('Relays', () => {
     assert.deepEqual([relays.counts.listening, relays.counts.failing], [0, 0])
   })
 })
+
+describe('states of relayed ports', () => {
+  const endpoint = endpointAt('127.0.0.9', 80)
+  const statesOf = (relays: Relays): readonly (readonly string[])[] =>
+    Array.from(relays.states({ owner: 'demo/web' }), ({ socket, state, because }) => [
+      socket.replace(/[0-9]+$/, 'N'),
+      state,
+      because,
+    ])
+
+  it('say who listens, and why nobody does', async (t) => {
+    const { relays, want } = newWorld(t, { listeners: 2 })
+    const taken = createServer().listen(0, '127.0.0.1')
+    await once(taken, 'listening')
+    t.after(() => taken.close())
+    relays.useFamilies(['IPv4'])
+    const port = await freePort()
+    want(port, [endpoint])
+    want((taken.address() as AddressInfo).port, [endpoint]) // it listens on TCP
+    await listens(relays)
+    await until('the taken port is known', () => relays.counts.failing === 1)
+    want(10_001, [])
+    want(10_002, [endpoint], { family: 'IPv6' })
+    want(10_003, [endpoint])
+    await until('a port is left out', () => relays.counts.leftOut === 1)
+    want(10_004, [endpoint], { name: 'other' })
+    const [open, failing, ...others] = statesOf(relays)
+    assert.deepEqual(open, ['127.0.0.1:N', 'open', ''])
+    assert.deepEqual(failing?.slice(0, 2), ['127.0.0.1:N', 'failing'])
+    assert.match(failing?.[2] ?? '', /address already in use/)
+    assert.deepEqual(others, [
+      ['127.0.0.1:N', 'no-endpoint', ''],
+      ['[::1]:N', 'no-address', ''],
+      ['127.0.0.1:N', 'left-out', ''],
+    ])
+    const [other, ...more] = relays.states({ port: 10_004 })
+    assert.deepEqual([other?.owner, other?.endpoints, more], ['demo/other', [endpoint], []])
+  })
+})

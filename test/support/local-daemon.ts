@@ -57,6 +57,7 @@ export function inspectedOf(
     passLog: {
       last: new Map([['tables', { endedMs: 1000, durationMs: 2.4, applied: 3, failed: 0, unreadable: 0 }]]),
     },
+    localhostNodePorts: { states: () => undefined },
     ...more,
   }
 }

@@ -6,6 +6,7 @@
 import type { ProxyMode } from '../../config/types.ts'
 import type { PacketPath } from '../../explain/types.ts'
 import type { DaemonView, EndpointView, FrontendView, ServicePortView, ServiceView } from '../../inspect/view.ts'
+import type { RelayView } from '../../inspect/relay-view.ts'
 import { keyOfSaved, savedFrontends } from '../../modes/iptables/saved-frontends.ts'
 import { type Live, readLive } from '../../modes/look/live-tables.ts'
 import type { Look } from '../../modes/look/look.ts'
@@ -60,6 +61,8 @@ export interface ExplainedService {
   readonly ports: readonly ExplainedPort[]
   /** Endpoints and frontends that the daemon left out because there are too many. */
   readonly omitted: number
+  /** Node ports at loopback addresses; null: they are switched off, or the daemon does not say. */
+  readonly relays: readonly RelayView[] | null
 }
 
 /** What the kernel alone shows at an address and port, without knowing the Service. */
@@ -116,7 +119,7 @@ export function explainService(
   daemon: Pick<DaemonView, 'mode' | 'node' | 'settings'>,
   live: Live,
 ): ExplainedService | undefined {
-  const { namespace, name, problems, omitted } = view
+  const { namespace, name, problems, omitted, relays = null } = view
   const ports = view.ports.flatMap((port): readonly ExplainedPort[] => {
     const frontends =
       target.kind === 'service'
@@ -127,7 +130,7 @@ export function explainService(
     return frontends.length === 0 ? [] : [explainPort(port, frontends, view, daemon, live)]
   })
   if (ports.length === 0) return undefined
-  return { namespace, name, problems, omitted, annotations: annotationsOf(view, daemon), ports }
+  return { namespace, name, problems, omitted, annotations: annotationsOf(view, daemon), ports, relays }
 }
 
 /** Whether a port of a Service is the one that a target names, by name or number. */

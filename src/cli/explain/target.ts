@@ -4,7 +4,7 @@
  */
 import type { FrontendKey, FrontendRole } from '../../service/frontends.ts'
 import { parseFrontendKey, parseNodePortKey } from '../../service/frontends.ts'
-import { familyOf, parseAddress } from '../../values/address.ts'
+import { familyOf, isLoopback, parseAddress } from '../../values/address.ts'
 import { nearest } from '../../values/nearest.ts'
 import { parseProtocol, type Protocol } from '../../values/protocol.ts'
 import { quote } from '../../values/quote.ts'
@@ -66,6 +66,17 @@ function parsePlace(text: string, [, ipv6, ipv4, digits = '', word]: RegExpExecA
   if (address === undefined || (familyOf(address) === 'IPv6') !== (ipv6 !== undefined))
     return { wrong: `${shortly(text)}: ${shortly(written)} is not an IP address` }
   return { value: { kind: 'address', address, port, protocol } }
+}
+
+/** Whether it is an address and port that only a relay can serve: IPVS has no virtual servers there. */
+export function isAtLoopback(target: Target): boolean {
+  return target.kind === 'address' && isLoopback(target.address)
+}
+
+/** A port at a loopback address is the node port of that number. */
+export function asNodePort<Asked extends Target>(target: Asked): Asked | Extract<Target, { kind: 'node-port' }> {
+  if (target.kind !== 'address' || !isAtLoopback(target)) return target
+  return { kind: 'node-port', port: target.port, protocol: target.protocol }
 }
 
 export function parseSource(text: string): Read<PacketSource> {

@@ -14,6 +14,7 @@ import type {
 import { objectLines } from './object-text.ts'
 import { hanging, labelled, type Paper } from '../paper.ts'
 import { pathLines } from './path-text.ts'
+import { relayLines } from './relay-text.ts'
 import type { VerdictWords } from './verdicts.ts'
 
 const [NARROWEST, USUAL, WIDEST] = [20, 80, 120]
@@ -79,6 +80,7 @@ function serviceLines(service: ExplainedService, explanation: Explanation, paper
     ...(omitted === 0
       ? []
       : labelled('left out', `${omitted} endpoints and frontends, because there are too many`, paper, 'yellow')),
+    ...relayLines(service, explanation, paper),
     ...ports.flatMap((port) => ['', ...portLines(port, explanation, paper)]),
   ]
 }

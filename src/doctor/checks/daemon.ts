@@ -14,7 +14,7 @@ import {
   when,
 } from '../finding.ts'
 import { nodeReasons, type ReasonedDaemon, type ReasonKind } from '../../inspect/node-reasons.ts'
-import { quote } from '../../values/quote.ts'
+import { printable, quote } from '../../values/quote.ts'
 import { OLDER_BUNDLE } from '../seen.ts'
 
 /** What a reason breaks, and where to look on. */
@@ -83,6 +83,31 @@ const PROXIES: ReadonlySet<Program> = new Set([
   'cilium-agent',
 ])
 
+/** The socket and the reason in the message of such a problem. */
+const TAKEN = /cannot listen at (\[?[0-9a-f:.]{3,45}\]?:([0-9]{1,5})) for the node port: (.+)$/
+const MAX_TAKEN = 3
+
+/** Node ports that the daemon should relay, and cannot listen at. */
+function takenPorts(messages: readonly string[]): Finding {
+  const found = messages.flatMap((message) => {
+    const [, socket, port, reason] = TAKEN.exec(message) ?? []
+    return socket === undefined || port === undefined || reason === undefined ? [] : [{ socket, port, reason }]
+  })
+  const some = found.slice(0, MAX_TAKEN).map(({ socket, reason }) => `${socket} (${printable(reason)})`)
+  const more = messages.length > some.length ? ` and ${messages.length - some.length} more` : ''
+  const ports = new Set(found.slice(0, MAX_TAKEN).map(({ port }) => port))
+  return {
+    severity: 'warning',
+    what: `The daemon cannot listen at node ports of loopback addresses: ${some.join(', ')}${more}.`,
+    effect:
+      'Clients of this node reach another program there, or nobody. The daemon tries again; other node ports are not affected.',
+    remedy: [
+      ...Array.from(ports, (port) => `ss -ltnp 'sport = :${port}'`),
+      '# names the program that listens there: end it, or give the Service another nodePort',
+    ],
+  }
+}
+
 function daemonHealth(facts: NodeFacts): CheckResult {
   const { daemon, daemonSilence } = facts
   if (daemonSilence !== '')
@@ -113,7 +138,9 @@ function daemonHealth(facts: NodeFacts): CheckResult {
       }
     })
     const ofNode = view.problems.filter(({ about }) => about !== 'object').length
-    const ofObjects = fact.problemCount - ofNode
+    const taken = view.problems.filter(({ code }) => code === 'localhost-node-port')
+    if (taken.length > 0) findings.push(takenPorts(taken.map(({ message }) => message)))
+    const ofObjects = fact.problemCount - ofNode - taken.length
     if (ofObjects > 0)
       findings.push({
         severity: 'note',

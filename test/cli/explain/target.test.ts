@@ -1,6 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { isTargeted, nearestTargets, parseSource, parseTarget, type Target } from '../../../src/cli/explain/target.ts'
+import {
+  asNodePort,
+  isTargeted,
+  nearestTargets,
+  parseSource,
+  parseTarget,
+  type Target,
+} from '../../../src/cli/explain/target.ts'
 
 function targetOf(text: string): Target {
   const read = parseTarget(text)
@@ -111,4 +118,16 @@ test('nearestTargets proposes what is spelled alike, or is at the same address',
   assert.deepEqual(near(':30081'), ['10.0.2.15:30080/tcp'])
   assert.deepEqual(near('zzz/qqq'), [])
   assert.deepEqual(near(':12'), [])
+})
+
+test('a port at a loopback address is a node port, and no other address is', () => {
+  const nodePortOf = (text: string): unknown => {
+    const read = parseTarget(text)
+    assert.ok('value' in read)
+    return asNodePort(read.value)
+  }
+  assert.deepEqual(nodePortOf('127.0.0.1:30080'), { kind: 'node-port', port: 30_080, protocol: undefined })
+  assert.deepEqual(nodePortOf('[::1]:30080/tcp'), { kind: 'node-port', port: 30_080, protocol: 'tcp' })
+  for (const text of ['10.96.0.1:80', ':30080', 'demo/web'])
+    assert.deepEqual({ value: nodePortOf(text) }, parseTarget(text))
 })

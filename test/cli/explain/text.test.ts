@@ -152,6 +152,36 @@ test('the text names verdicts, owners, annotations and what is missing', () => {
   assert.doesNotMatch(text, /^ {2}problem/m)
 })
 
+test('node ports at loopback addresses say to whom they lead, and why nobody listens', () => {
+  const [service] = explanation('demo/web').services
+  assert.ok(service !== undefined)
+  const text = (relays: typeof service.relays, target = 'demo/web', mode: 'ipvs' | 'iptables' = 'ipvs'): string =>
+    lines(explanation('demo/web', { target, mode, services: [{ ...service, relays }] }))
+      .join(' ')
+      .replaceAll(/\s+/g, ' ')
+  const relay = { socket: '127.0.0.1:30080', because: '', endpoints: ['10.244.0.1:8080'], omitted: 0 } as const
+  assert.match(
+    text([{ ...relay, state: 'open', omitted: 3 }]),
+    / localhost 127\.0\.0\.1:30080: the daemon listens and relays to 10\.244\.0\.1:8080 and 3 more /,
+  )
+  assert.match(
+    text([{ ...relay, state: 'failing', because: `cannot listen: ${HOSTILE}` }]),
+    /localhost 127\.0\.0\.1:30080: nobody listens: cannot listen: /,
+  )
+  for (const [state, why] of [
+    ['no-endpoint', /nobody listens, because no endpoint/],
+    ['no-address', /nobody listens, because this node does not have the address/],
+    ['left-out', /nobody listens, because the daemon has as many/],
+    ['waiting', /is about to listen/],
+  ] as const)
+    assert.match(text([{ ...relay, state }]), why)
+  // That they are off matters to the one who asks for such an address.
+  assert.doesNotMatch(text(null), /localhost/)
+  assert.match(text(null, '127.0.0.1:30080'), /nobody relays[^]*kubeIPVS\.localhostNodePorts is false/)
+  assert.match(text(null, '[::1]:30080/tcp'), /kubeIPVS\.localhostNodePorts is false/)
+  assert.doesNotMatch(text(null, '127.0.0.1:30080', 'iptables'), /localhostNodePorts/)
+})
+
 test('a port without endpoints says which objects have none, and which are not read', () => {
   const [service] = explanation('demo/web').services
   const [port] = service?.ports ?? []

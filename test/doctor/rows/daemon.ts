@@ -118,6 +118,23 @@ export const DAEMON_ROWS: readonly Row[] = [
   ],
   [
     'daemon-health',
+    daemon({
+      problems: [
+        {
+          code: 'localhost-node-port',
+          about: 'object',
+          subject: 'service demo/web',
+          field: 'spec.ports',
+          message: 'node node0 cannot listen at 127.0.0.1:30080 for the node port: address already in use',
+        },
+      ],
+      problemCount: 1,
+    }),
+    'warning',
+    /cannot listen at node ports of loopback addresses: 127\.0\.0\.1:30080 \(address already in use\)\.[^]*sport = :30080/,
+  ],
+  [
+    'daemon-health',
     { daemon: { unseen: 'no' }, daemonSilence: 'it does not answer within 10 s' },
     'warning',
     /does not answer within 10 s/,
