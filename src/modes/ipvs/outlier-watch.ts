@@ -26,8 +26,8 @@ const SHARE = 0.003
 /** Between two reads of a virtual server with new connections, and of one that had none while two copies were made. */
 const [READ_MS, CALM_READ_MS] = [250, 1000]
 const MOVED_MS = 2 * LONGEST_COPY_MS
-/** To measure the processor time of smaller reads costs more than it shows. */
-const LARGE = 64
+/** To read clocks costs more than smaller reads; their time is looked at after so many of them. */
+const [LARGE, SMALL_READS] = [64, 8]
 /** A virtual server is read so often for this long after its last new connection. */
 const BUSY_MS = 15_000
 /** So few virtual servers are all read, the others this often; more of them are listed instead. */
@@ -151,13 +151,15 @@ export class OutlierWatch {
       else this.#calm(key)
     }
     let isChanged = false
+    let reads = 0
     try {
       for (const key of keys) {
         if (nowMs < (this.#read.get(key)?.nextMs ?? 0)) continue
         const destinations = await ipvs.listCountedDestinations(parseFrontendKey(key), { signal, budget })
         const take = (): boolean => this.#take(key, destinations)
-        if (destinations.length < LARGE ? take() : budget.whole(take)) isChanged = true
-        if (!budget.spent()) continue
+        const isLarge = destinations.length >= LARGE
+        if (isLarge ? budget.whole(take) : take()) isChanged = true
+        if ((!isLarge && ++reads % SMALL_READS !== 0) || !budget.spent()) continue
         this.#tell(isChanged)
         isChanged = false
         await this.#share.rest(budget, signal)

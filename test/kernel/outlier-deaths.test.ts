@@ -1,0 +1,133 @@
+/**
+ * How long after its death an endpoint gets its last new connection, on a kernel and its estimator:
+ * endpoints of several Services die at different moments of the kernel's two seconds. All endpoints
+ * answer with a reset, which costs the least: a connection that is not refused at once has gone to
+ * the dead one, so the clients know exactly when it got its last.
+ */
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { deadline, until } from '../support/deadline.ts'
+import { rowsOfRun } from '../support/extent.ts'
+import { closeSocket, connectError, openSocket } from '../support/net-namespace.ts'
+import { OutlierNode } from '../support/outlier-node.ts'
+import type { OutlierService } from '../support/outlier-service.ts'
+import { needs } from './needs.ts'
+
+interface Row {
+  /** Connections a second to each of the four endpoints of a Service. */
+  readonly perSecond: number
+  readonly services: number
+  readonly rounds: number
+  /** Of the distribution, in milliseconds. A machine with other work reads the counters later. */
+  readonly p99Ms: number
+}
+
+const ROWS = rowsOfRun<Row>(
+  [
+    { perSecond: 20, services: 4, rounds: 1, p99Ms: 5000 },
+    { perSecond: 20, services: 8, rounds: 13, p99Ms: 4500 },
+    { perSecond: 5, services: 8, rounds: 13, p99Ms: 6000 },
+  ],
+  ({ rounds }) => rounds === 1,
+)
+/** Copies that say how many answers are usual take ten seconds; then the deaths, at different moments. */
+const [USUAL_MS, APART_MS] = [11_000, 137]
+const SOON_MS = 30_000
+/** A reset arrives much sooner, and a client that waits repeats its first packet. */
+const [REFUSED_MS, WAITS_MS] = [200, 2500]
+const [FIRST_PORT, LAST_PORT] = [12_000, 59_000]
+
+/** Clients of one Service. */
+class Clients {
+  readonly service: OutlierService
+  #port = FIRST_PORT
+  #isOver = false
+  /** When the last client began that was not refused at once. */
+  #lastMs = 0
+
+  constructor(service: OutlierService) {
+    this.service = service
+  }
+
+  async run(perSecond: number): Promise<void> {
+    const beganMs = performance.now()
+    for (let count = 0; !this.#isOver; count++) {
+      this.#connect()
+      await sleep(Math.max(1, beganMs + ((count + 1) * 1000) / perSecond - performance.now()))
+    }
+  }
+
+  stop(): void {
+    this.#isOver = true
+  }
+
+  /** Lets an endpoint die; resolves to the time of its last new connection after that, and it lives again. */
+  async death(round: number): Promise<number> {
+    const { service } = this
+    const index = round % service.endpoints.length
+    service.kill(service.endpoints[index])
+    const diedMs = performance.now()
+    await until('a suspect', async () => (await service.weights())[index] === 0, SOON_MS)
+    await sleep(REFUSED_MS + 50)
+    service.revive(service.endpoints[index])
+    return Math.max(0, Math.round(this.#lastMs - diedMs))
+  }
+
+  #connect(): void {
+    this.#port = this.#port === LAST_PORT ? FIRST_PORT : this.#port + 1
+    const atMs = performance.now()
+    const fd = openSocket(
+      undefined,
+      { protocol: 'tcp', address: this.service.address, port: 80 },
+      '10.2.0.1',
+      this.#port,
+    )
+    if (typeof fd !== 'number') return
+    setTimeout(() => {
+      if (connectError(fd) !== undefined) return void closeSocket(fd)
+      this.#lastMs = Math.max(this.#lastMs, atMs)
+      setTimeout(() => closeSocket(fd), WAITS_MS)
+    }, REFUSED_MS)
+  }
+}
+
+const at = (sorted: readonly number[], part: number): number =>
+  sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? Number.NaN
+
+for (const { perSecond, services, rounds, p99Ms } of ROWS)
+  describe(`deaths of ${services * rounds} endpoints with ${perSecond} connections a second`, needs(), () => {
+    let world: OutlierNode
+    let all: readonly OutlierService[]
+    before(async () => {
+      world = await OutlierNode.start({ kubeIPVS: { outlierDetection: true } })
+      all = Array.from({ length: services }, (_, index) => world.add(`web-${index}`))
+      for (const one of all) for (const endpoint of one.endpoints) one.stopListening(endpoint)
+      world.bench.start()
+      await world.isServed()
+    })
+    after(() => world.stop())
+
+    it(`their last new connection comes within ${p99Ms} ms in 99 of 100 cases`, async () => {
+      const clients = all.map((one) => new Clients(one))
+      const running = clients.map((one) => one.run(4 * perSecond))
+      const took: number[] = []
+      for (let round = 0; round < rounds; round++) {
+        await sleep(USUAL_MS)
+        await Promise.all(
+          clients.map(async (one, index) => {
+            await sleep(index * APART_MS + round * 61)
+            took.push(await one.death(round))
+          }),
+        )
+        for (const { service } of clients) await service.haveWeights([1, 1, 1, 1], 60_000)
+      }
+      for (const one of clients) one.stop()
+      await Promise.all(running)
+      took.sort((a, b) => a - b)
+      console.log(
+        `last new connection after p50 ${at(took, 0.5)} p90 ${at(took, 0.9)} p99 ${at(took, 0.99)} ms of ${took.length} deaths: ${took.join(' ')}`,
+      )
+      assert.ok(at(took, 0.99) <= deadline(p99Ms), took.join(' '))
+    })
+  })
