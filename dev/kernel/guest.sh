@@ -87,6 +87,10 @@ for family in ipv4 ipv6; do
   done
 done
 ip link set lo up
+case $stdout in /dev/vport*) # no FIFO and no socket can be opened in a folder of the 9p root
+  export TMPDIR=/dev/shm/tmp
+  mkdir -m 1777 "$TMPDIR" ;;
+esac
 
 exec 7>"$stdout" 8>"$stderr" 9<>"$control"
 [ -c "$stdout" ] && case $stdout in */ttyS*) stty raw -echo <&9; stty raw -echo -F "$stdout"; stty raw -echo -F "$stderr" ;; esac
