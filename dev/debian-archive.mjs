@@ -18,6 +18,7 @@ const DOWNLOAD_MS = 600_000
  * @typedef {object} Release
  * @property {(name: string) => Promise<string | undefined>} version version of a package; undefined
  * when there is none
+ * @property {(name: string) => Promise<readonly string[]>} dependencies what a package depends on
  * @property {(names: readonly string[], into: string) => Promise<void>} download downloads
  * packages, `NAME` or `NAME=VERSION`
  * @property {(names: readonly string[], into: string) => Promise<void>} unpack downloads packages
@@ -144,6 +145,10 @@ function releaseIn(folder, files) {
       const { output } = await run('apt-cache', [...files, 'policy', name], folder)
       const candidate = /^\s*Candidate: (\S+)/m.exec(output)?.[1]
       return candidate === '(none)' ? undefined : candidate
+    },
+    dependencies: async (name) => {
+      const { output } = await run('apt-cache', [...files, 'depends', '--important', name], folder)
+      return [...output.matchAll(/^\s*(?:Pre)?Depends: (\S+)/gm)].map(([, other]) => other)
     },
     unpack: async (names, into) => {
       const downloads = join(folder, 'downloads')

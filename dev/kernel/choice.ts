@@ -25,6 +25,8 @@ export interface UserModeKernel {
   readonly memoryFolder: string
   readonly memoryMiB: number
   readonly modules?: string
+  /** The folder of the libraries of the program, where this machine's are too old. */
+  readonly libraries?: string
 }
 /** Debian's stock kernel in qemu; `modules` as above, `initialRamdisk` is built by the chooser. */
 export interface QemuKernel {

@@ -25,6 +25,8 @@ export function userModeGuest(
     command: (folder) => ({
       argv: [
         ...onProcessor(processor),
+        // Of the kernel alone: the programs before it have this machine's.
+        ...(choice.libraries === undefined ? [] : ['env', `LD_LIBRARY_PATH=${choice.libraries}`]),
         choice.kernel,
         `mem=${choice.memoryMiB}M`,
         `ncpus=${guestProcessors(processor)}`,

@@ -36,11 +36,13 @@ describe('openDebianRelease', needsDebian, () => {
     return error.message
   }
 
-  it('unpacks packages that a mirror has, and says which version it has', async () => {
+  it('unpacks packages that a mirror has, and says which version it has and what it depends on', async () => {
     await using mirror = await new Mirror({ releases: { [SUITE]: 'new' } }).listen()
     const release = await openDebianRelease(SUITE, join(folder, 'apt'), mirror.options)
     assert.equal(await release.version('golang-go'), '2:1.99~1')
     assert.equal(await release.version('golang-1.98-go'), undefined)
+    assert.deepEqual(await release.dependencies('golang-go'), ['golang-1.99-go'])
+    assert.deepEqual(await release.dependencies('golang-1.99-go'), [])
     await release.unpack(PACKAGES, unpacked())
     assert.match(readFileSync(join(unpacked(), 'usr/lib/go-1.99/bin/go'), 'utf8'), /FAKE_GO/)
     assert.deepEqual(readdirSync(join(unpacked(), 'usr')).toSorted(), ['lib', 'share'])
