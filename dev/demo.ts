@@ -4,12 +4,15 @@
  */
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { DEADLINE_FACTOR_VARIABLE } from './kernel/calibrate.ts'
 import { chosenKernel, describeKernel } from './kernel/choice.ts'
 import { runInKernel } from './kernel/run.ts'
 import { endWithParent } from './parent.ts'
 
 const project = join(import.meta.dirname, '..')
 const onceTimeoutMs = 5 * 60_000
+/** How much longer everything takes in qemu, which has to emulate a processor on most machines. */
+const qemuFactor = 5
 
 const stopped = new AbortController()
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.on(signal, () => stopped.abort())
@@ -30,6 +33,7 @@ async function main(): Promise<number> {
   }
   const terminal = process.stdout.isTTY === true
   const follow = terminal && !options.once && !options.json
+  const factor = Number(process.env[DEADLINE_FACTOR_VARIABLE]) || (choice.kind === 'qemu' ? qemuFactor : 1)
   process.stderr.write(`Starting ${describeKernel(choice)} ...\n`)
   try {
     return await runInKernel(choice, {
@@ -40,8 +44,9 @@ async function main(): Promise<number> {
         KUBE_IPVS_DEMO_JSON: options.json ? '1' : '0',
         KUBE_IPVS_DEMO_TERMINAL: terminal ? '1' : '0',
         KUBE_IPVS_DEMO_FOLLOW: follow ? '1' : '0',
+        [DEADLINE_FACTOR_VARIABLE]: String(factor),
       },
-      timeoutMs: follow ? 0 : onceTimeoutMs,
+      timeoutMs: follow ? 0 : onceTimeoutMs * Math.max(1, factor),
       signal: stopped.signal,
       liveFolders: [join(project, 'examples')],
       stdout: (chunk) => process.stdout.write(chunk),

@@ -8,10 +8,11 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import type { Readable, Writable } from 'node:stream'
+import { patience } from './patience.ts'
 import { NODE } from './topology.ts'
 
 const IN_NAMESPACE = join(import.meta.dirname, 'in-namespace.ts')
-const START_MS = 30_000
+const START_MS = patience(30_000)
 const STOP_MS = 3000
 
 export type Child = ChildProcessByStdio<Writable, Readable, Readable>
@@ -99,11 +100,22 @@ export interface Daemon {
  */
 export function startDaemon(
   children: Children,
-  { project, folder, complain }: { project: string; folder: string; complain(line: string): void },
+  {
+    project,
+    folder,
+    firewall,
+    complain,
+  }: {
+    project: string
+    folder: string
+    /** Of `kubeIPVS.firewall`; undefined: the daemon chooses. */
+    firewall: string | undefined
+    complain(line: string): void
+  },
 ): Daemon {
   const file = join(folder, 'kube-ipvs.json')
   // The default path is for the daemon of the machine itself.
-  const kubeIPVS = { socket: join(folder, 'kube-ipvs.sock') }
+  const kubeIPVS = { socket: join(folder, 'kube-ipvs.sock'), ...(firewall === undefined ? {} : { firewall }) }
   writeFileSync(file, JSON.stringify({ ...CONFIGURATION, kubeIPVS }))
   const program = [process.execPath, join(project, 'bin/kube-ipvs.mjs')]
   const child = children.start([...program, '--config', file, '--manifests', join(project, 'examples')])

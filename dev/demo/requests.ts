@@ -4,8 +4,9 @@
  */
 import { get } from 'node:http'
 import type { Expected } from './expected.ts'
+import { patience } from './patience.ts'
 
-const TIMEOUT_MS = 3000
+const TIMEOUT_MS = patience(3000)
 
 export interface RequestCount {
   readonly sent: number

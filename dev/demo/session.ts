@@ -13,6 +13,7 @@ import { IpvsConnection } from '../../src/ipvs/connection.ts'
 import { NETLINK_GENERIC } from '../../src/netlink/constants.ts'
 import { Children, startClient, startDaemon } from './children.ts'
 import { type Expected, expectedOf } from './expected.ts'
+import { patience } from './patience.ts'
 import { ask, Requests } from './requests.ts'
 import { changes, isComplete, readTable, type Table, tableText } from './table.ts'
 import { buildTopology, CLIENT, NODE, POD_PORT, PODS } from './topology.ts'
@@ -20,13 +21,15 @@ import { buildTopology, CLIENT, NODE, POD_PORT, PODS } from './topology.ts'
 const project = join(import.meta.dirname, '../..')
 const examples = join(project, 'examples')
 const requestsEach = 6
-const completeMs = 30_000
+const completeMs = patience(30_000)
 const lookMs = 200
 const trickleMs = 2000
 
 const json = process.env['KUBE_IPVS_DEMO_JSON'] === '1'
 const terminal = process.env['KUBE_IPVS_DEMO_TERMINAL'] === '1'
 const follows = process.env['KUBE_IPVS_DEMO_FOLLOW'] === '1'
+/** `nftables`, or `iptables-BACKEND`; undefined: the daemon chooses. */
+const [firewall, backEnd] = process.env['KUBE_IPVS_DEMO_FIREWALL']?.split('-') ?? []
 const style = styleFor({ isTTY: terminal }, { ...process.env, TERM: '' })
 
 const stopped = new AbortController()
@@ -44,8 +47,8 @@ const expectedNow = (): Expected[] | undefined => expectedOf(examples, [NODE.ipv
 async function main(folder: string, children: Children): Promise<number> {
   const signal = stopped.signal
   say(`kernel ${release()}: building namespaces for ${PODS.length} pods and a client`)
-  buildTopology()
-  const daemon = startDaemon(children, { project, folder, complain: (line) => say(style('yellow', line)) })
+  buildTopology(backEnd)
+  const daemon = startDaemon(children, { project, folder, firewall, complain: (line) => say(style('yellow', line)) })
   const pods = PODS.map((pod) => children.startIn(pod.name, 'pod', pod.name, String(POD_PORT)))
   const client = startClient(children, CLIENT.name)
   await Promise.race([Promise.all([...pods, client]), daemon.died])
@@ -62,6 +65,9 @@ async function main(folder: string, children: Children): Promise<number> {
     table = await readTable(ipvs, signal)
     expected = expectedNow() ?? expected
   }
+  const line = backEnd ?? firewall
+  if (line !== undefined && !daemon.log().includes(`="${line}"`))
+    throw new Error(`the daemon does not use ${line}:\n${daemon.log()}`)
   const requests = new Requests()
   say(`sending ${requestsEach} requests to each of ${expected.length} addresses`)
   await requests.send(requestsEach, expected, from, signal)

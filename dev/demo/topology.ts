@@ -4,6 +4,7 @@
  * gateway of all of them.
  */
 import { spawnSync } from 'node:child_process'
+import { patience } from './patience.ts'
 
 export interface Pod {
   readonly name: string
@@ -57,9 +58,13 @@ const forwardingScript = `
 echo 1 >/proc/sys/net/ipv4/ip_forward
 echo 1 >/proc/sys/net/ipv6/conf/all/forwarding`
 
-/** Builds the network in the demo's own namespace; throws with the output of a program that failed. */
-export function buildTopology(): void {
-  const script = `set -e${forwardingScript}${clientScript}${PODS.map(podScript).join('')}`
-  const { status, stderr } = spawnSync('sh', ['-c', script], { encoding: 'utf8', timeout: 60_000 })
+/**
+ * Builds the network in the demo's own namespace; throws with the output of a program that failed.
+ * @param backEnd of iptables, `legacy`, in which kubelet has left its chain; undefined: in none
+ */
+export function buildTopology(backEnd: string | undefined): void {
+  const hint = backEnd === undefined ? '' : `\niptables-${backEnd} -t mangle -N KUBE-IPTABLES-HINT`
+  const script = `set -e${forwardingScript}${clientScript}${PODS.map(podScript).join('')}${hint}`
+  const { status, stderr } = spawnSync('sh', ['-c', script], { encoding: 'utf8', timeout: patience(60_000) })
   if (status !== 0) throw new Error(`cannot build the demo's network: ${stderr}`)
 }
