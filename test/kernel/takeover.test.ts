@@ -20,7 +20,7 @@ import { amountOfRun } from '../support/extent.ts'
 import { bothFamilies, everyKind, frontend, KINDS, FAMILIES } from '../support/every-kind.ts'
 import { IptablesPrograms } from '../support/iptables-programs.ts'
 import { LiveConnections } from '../support/live-connections.ts'
-import { parseMetrics } from '../support/metrics-text.ts'
+import { operations } from '../support/operations.ts'
 import { recordingPath } from '../support/recordings.ts'
 import { needs } from './needs.ts'
 
@@ -28,7 +28,8 @@ const MODES = ['ipvs', 'iptables'] as const
 type Mode = (typeof MODES)[number]
 const CASE = 'cases/all-kinds/recorded'
 const MARKER = service('marker', { clusterIP: '10.96.9.9' })
-const CONFIGURATION = { iptables: { minSyncPeriod: '0s' }, metricsBindAddress: '127.0.0.1:10249' }
+const METRICS = '127.0.0.1:10249'
+const CONFIGURATION = { iptables: { minSyncPeriod: '0s' }, metricsBindAddress: METRICS }
 
 /** Everything of ours in the kernel, without counters of packets. */
 function kernelState(): Readonly<Record<string, readonly string[]>> {
@@ -45,17 +46,6 @@ function kernelState(): Readonly<Record<string, readonly string[]>> {
     IPv4: rules('iptables-save'),
     IPv6: rules('ip6tables-save'),
   }
-}
-
-/** Operations on every table since the start of the daemon, by table; only what is not 0. */
-async function operations(): Promise<Readonly<Record<string, number>>> {
-  const text = await (await fetch('http://127.0.0.1:10249/metrics')).text()
-  const done: Record<string, number> = {}
-  for (const { labels, value } of parseMetrics(text).get('kubeipvs_operations_total')?.samples ?? []) {
-    const table = labels.get('table') ?? ''
-    if (value > 0) done[table] = (done[table] ?? 0) + value
-  }
-  return done
 }
 
 /** A daemon whose writes are counted. */
@@ -76,7 +66,7 @@ class Counted {
   async start(): Promise<ChildProcess> {
     this.programs.forget()
     const daemon = this.bench.start()
-    await eventually(async () => void (await operations()))
+    await eventually(async () => void (await operations(METRICS)))
     for (const stem of ['iptables', 'ip6tables'])
       await until(`the rules of ${stem}`, () => this.programs.starts.includes(`${stem} save`))
     return daemon
@@ -114,7 +104,7 @@ describe('a start on a kernel that is right already', needs('iptables-nft'), () 
       let daemon = await counted.start()
       await counted.change()
       assert.ok(counted.restores.length > 0)
-      assert.notDeepEqual(await operations(), {})
+      assert.notDeepEqual(await operations(METRICS), {})
       const live = new LiveConnections()
       for (const family of FAMILIES)
         for (const kind of KINDS) await live.open(cluster, 'client', frontend(1, kind, family, 'tcp'))
@@ -124,7 +114,7 @@ describe('a start on a kernel that is right already', needs('iptables-nft'), () 
         await counted.bench.stop(daemon, signal)
         daemon = await counted.start()
         await live.check()
-        assert.deepEqual([await operations(), counted.restores], [{}, []], signal)
+        assert.deepEqual([await operations(METRICS), counted.restores], [{}, []], signal)
         assert.deepEqual(kernelState(), right)
         await counted.change()
         assert.deepEqual(kernelState(), right)
@@ -205,7 +195,7 @@ describe('a start on what kube-proxy 1.37.2 left', needs('iptables-nft', 'progra
       const { stdout } = await bench.command('diff')
       await counted.start()
       assert.equal((await held.report()).dropped, 0, held.failures.slice(0, 1000))
-      assert.deepEqual([stdout, await operations(), counted.restores], ['', {}, []])
+      assert.deepEqual([stdout, await operations(METRICS), counted.restores], ['', {}, []])
       assert.deepEqual(kernelState(), left)
       await counted.change()
       assert.deepEqual(kernelState(), left)

@@ -31,7 +31,7 @@ const iptables = (backEnd: 'nft' | 'legacy', need: Need): Firewall => ({
 
 export const IPTABLES_NFT = iptables('nft', 'iptables-nft')
 export const IPTABLES_LEGACY = iptables('legacy', 'legacy-iptables')
-const NFTABLES: Firewall = {
+export const NFTABLES: Firewall = {
   name: 'nftables',
   need: 'nft',
   backEnd: 'nft',
