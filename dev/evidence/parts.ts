@@ -1,6 +1,7 @@
 /** The parts of the evidence, in the order in which they run and appear. */
 import { fuzz } from './fuzz/part.ts'
+import { kernels } from './kernels.ts'
 import type { Part } from './part.ts'
 import { supplyChain } from './supply-chain.ts'
 
-export const PARTS: readonly Part[] = [supplyChain, fuzz]
+export const PARTS: readonly Part[] = [supplyChain, kernels, fuzz]

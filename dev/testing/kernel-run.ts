@@ -24,6 +24,8 @@ export interface KernelRun {
   readonly env: NodeJS.ProcessEnv
   /** See `limitsFor`. */
   readonly mayLeaveOut: boolean
+  /** Whether one guest runs them, one after the other; default false. */
+  readonly oneAtATime?: boolean
   readonly signal: AbortSignal
   /** Prints a line for people. */
   print(line: string): void
@@ -64,9 +66,9 @@ export async function runOnKernel(run: KernelRun): Promise<readonly string[]> {
   if (!canBeBare(choice))
     for (const file of bare)
       run.ended(notRun(file, 'a guest without ip_set and xtables (the kernel in dev/kernel/image)'))
-  const guests = choice.kind === 'uml' ? Math.min(2, availableParallelism()) : 1
+  const guests = choice.kind === 'uml' && run.oneAtATime !== true ? Math.min(2, availableParallelism()) : 1
   const boots: Boot[] = [
-    ...Array.from({ length: guests }, () => ({ files: others })),
+    ...Array.from({ length: guests }, () => ({ files: others, oneAtATime: run.oneAtATime ?? false })),
     ...(choice.kind === 'host' ? [] : [{ files: withoutIpv6, kernelParameters: ['ipv6.disable=1'] }]),
     ...(modular === undefined ? [] : [{ files: withModules, choice: modular, oneAtATime: true }]),
     ...(canBeBare(choice) ? [{ files: bare, isBare: true }] : []),
