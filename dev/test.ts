@@ -17,7 +17,7 @@ import { Unmet } from './progress.mjs'
 import { Stopwatch } from './testing/cpu-time.ts'
 import { batchesOf, formatSlowest, longestFirst, readDurations, recordDurations } from './testing/durations.ts'
 import { hasDirective, runsOf } from './testing/directives.ts'
-import { FULL_RUN_VARIABLE } from './testing/extent.ts'
+import { FULL_RUN_VARIABLE, isChosen } from './testing/extent.ts'
 import { withFirewalls } from './testing/firewalls.ts'
 import { runOnKernel } from './testing/kernel-run.ts'
 import { limitsFor } from './testing/limits.ts'
@@ -96,7 +96,7 @@ const files = longestFirst(
       isFull,
     ),
     ...(isFull ? [RECORDED_SURFACES, ...recordedCases()] : []),
-  ].filter((file) => patterns.length === 0 || patterns.some((pattern) => file.includes(pattern))),
+  ].filter((file) => isChosen(file, patterns, isFull)),
   durations,
   project,
 )

@@ -23,6 +23,7 @@ import {
 import { withInterpreter } from '../../dev/kernel/interpreter.ts'
 import { userModeGuest } from '../../dev/kernel/user-mode.ts'
 import { projectFolder } from '../../dev/progress.mjs'
+import { isChosen } from '../../dev/testing/extent.ts'
 import { failedRun, type FileResult, notRun } from '../../dev/testing/result.ts'
 import { FIREWALLS as TESTED } from '../support/firewalls.ts'
 
@@ -42,6 +43,15 @@ describe('the cells', () => {
       assert.ok(existsSync(join(projectFolder, file)), file)
     for (const firewall of FIREWALLS)
       assert.match(readFileSync(join(projectFolder, coreTestOf(firewall)), 'utf8'), new RegExp(`firewall ${firewall};`))
+  })
+  it('have tests that a quick run leaves out, unless they are named', () => {
+    const core = coreTestOf('nftables')
+    assert.deepEqual(
+      [isChosen(core, [], false), isChosen(core, [], true), isChosen(core, ['kernel/core'], false)],
+      [false, true, true],
+    )
+    const other = 'test/kernel/ipset.test.ts'
+    assert.deepEqual([isChosen(other, [], false), isChosen(other, ['kernel/core'], true)], [true, false])
   })
   it('have kernels of both Debian releases in both kinds of guests, and the image', () => {
     assert.equal(new Set(KERNELS.map(({ name }) => name)).size, KERNELS.length)
