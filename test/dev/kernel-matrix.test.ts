@@ -121,7 +121,9 @@ describe('what results amount to', () => {
       interface: BAD,
       firewalls: { ...unmetCells('x'), nftables: cellOf(GOOD, 'no pod') },
     }
-    assert.deepEqual(problemsOf([unmet]), [])
+    const passed: KernelResult = { ...unmet, firewalls: { ...unmet.firewalls, nftables: cellOf(GOOD, DEMO) } }
+    assert.deepEqual(problemsOf([unmet, passed]), [])
+    assert.deepEqual(problemsOf([unmet]), ['no cell has passed'])
     assert.deepEqual(problemsOf([unmet, failed]), ['b: a.test.ts > x', 'b with nftables: demo: no pod'])
     assert.equal(formatCell(unmet.firewalls.nftables), 'unmet: no mirror')
   })

@@ -102,15 +102,17 @@ export interface KernelResult {
   readonly seconds: number
 }
 
-/** One sentence for each kernel whose tests failed, and for each failed cell. */
+/** One sentence for each kernel whose tests failed, and for each failed cell; also where none has passed. */
 export function problemsOf(results: readonly KernelResult[]): readonly string[] {
-  return results.flatMap(({ kernel, interface: base, firewalls }) => [
+  const passed = results.some(({ firewalls }) => FIREWALLS.some((name) => firewalls[name].verdict === 'passed'))
+  const failed = results.flatMap(({ kernel, interface: base, firewalls }) => [
     ...(base.failed > 0 ? [`${kernel}: ${base.failures?.join('; ') ?? `${base.failed} tests failed`}`] : []),
     ...FIREWALLS.flatMap((name) => {
       const { verdict, reason = '' } = firewalls[name]
       return verdict === 'failed' ? [`${kernel} with ${name}: ${reason}`] : []
     }),
   ])
+  return passed || failed.length > 0 ? failed : ['no cell has passed']
 }
 
 /** A line for the page: `passed: 25 tests, 126 of 126 requests`. */

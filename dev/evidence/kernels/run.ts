@@ -2,6 +2,7 @@
  * Runs the tests and the demo of the kernel matrix on one kernel, with a line of progress for each.
  * @impure
  */
+import { CodedError } from '../../../src/values/errors.ts'
 import { Unmet, finish, projectFolder, say, tail } from '../../progress.mjs'
 import { DEADLINE_FACTOR_VARIABLE } from '../../kernel/calibrate.ts'
 import { CHOICE_VARIABLE, type KernelChoice } from '../../kernel/choice.ts'
@@ -57,7 +58,9 @@ export async function runKernel(kernel: MatrixKernel, program: string): Promise<
     choice = await choiceOf(kernel)
     release = await nameOf(choice)
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
+    const cannotRun = error instanceof Unmet || (error instanceof CodedError && error.code === 'KERNEL_START')
+    if (!cannotRun) throw error
+    const reason = error.message
     say(`${name}: unmet: ${reason}`)
     const none = { passed: 0, failed: 0, unmet: [reason] }
     return { kernel: name, what, interface: none, firewalls: unmetCells(reason), seconds: seconds() }
@@ -123,6 +126,7 @@ async function runDemo(choice: KernelChoice, firewall: FirewallName): Promise<De
       ...process.env,
       [CHOICE_VARIABLE]: JSON.stringify(choice),
       [DEADLINE_FACTOR_VARIABLE]: factor,
+      KUBE_IPVS_PARENT: String(process.pid), // it ends with this process
       KUBE_IPVS_DEMO_FIREWALL: firewall,
     },
     timeoutMs: DEMO_MS,
