@@ -3,5 +3,6 @@ import { fuzz } from './fuzz/part.ts'
 import { kernels } from './kernels.ts'
 import type { Part } from './part.ts'
 import { supplyChain } from './supply-chain.ts'
+import { upgrade } from './upgrade.ts'
 
-export const PARTS: readonly Part[] = [supplyChain, kernels, fuzz]
+export const PARTS: readonly Part[] = [supplyChain, kernels, upgrade, fuzz]
