@@ -1,6 +1,6 @@
 /**
  * The part of the evidence of upgrades that runs in the guest: for each journey fresh nodes, on which one proxy
- * follows another while connections are counted. Prints one line of JSON, Outcome. @impure
+ * follows another while connections are counted. Prints one line of JSON, Outcome.
  */
 import { execFile } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -38,7 +38,9 @@ const AFTER_MS = 3_000
 /** So long leftovers have time to go, and kube-proxy to write again what a cleanup has removed. */
 const SETTLED_MS = 10_000
 const REWRITTEN_MS = 60_000
-const FOLLOWS_MS = 60_000
+const FOLLOWS_MS = 120_000
+/** The limit of one connection to an endpoint that is not there yet. */
+const ASK_MS = 15_000
 const POLL_MS = 500
 const FIRST_HELD_PORT = 10_000
 /** More of a step than it has established connections. */
@@ -152,8 +154,8 @@ class Cluster {
   }
 
   async #connects(client: number): Promise<boolean> {
-    const script = `exec 3<>/dev/tcp/${FOLLOWED.address}/${FOLLOWED.port}`
-    return run('ip', ['netns', 'exec', `client-${client}`, 'timeout', '1', 'bash', '-c', script]).then(
+    const argv = [this.#traffic, 'ask', FOLLOWED.address, String(FOLLOWED.port), '1', '1']
+    return run('ip', ['netns', 'exec', `client-${client}`, ...argv], { timeout: ASK_MS }).then(
       () => true,
       () => false,
     )

@@ -1,7 +1,7 @@
 /**
  * A kube-proxy of each release that the rows name, built unchanged with the Go in PATH from the Go
  * module k8s.io/kubernetes (GOPROXY, GOSUMDB and the like count), because no registry has it as a
- * program. Each stays in the cache. @impure
+ * program. Each stays in the cache.
  */
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,7 +1,7 @@
 /**
  * Nodes of one cluster as network namespaces of one kernel. Each has a namespace with a client and
  * one with its Pods, where the server of `traffic.c` answers; the API server's address is that of
- * this process's own namespace. @impure
+ * this process's own namespace.
  *
  *     client-0 ── node-0 ── pods-0
  *                   │ 172.18.0.2

@@ -1,4 +1,4 @@
-/** kube-ipvs of an earlier commit, unpacked from this repository into a folder, with the packages of this checkout. @impure */
+/** kube-ipvs of an earlier commit, unpacked from this repository into a folder, with the packages of this checkout. */
 import { mkdirSync, readFileSync, symlinkSync } from 'node:fs'
 import { isDeepStrictEqual } from 'node:util'
 import { join } from 'node:path'

@@ -1,0 +1,168 @@
+/** The pure parts of the evidence of upgrades: the journeys, the names of kernel objects, promises and rows. */
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { goMod } from '../../dev/evidence/upgrade/go-mod.ts'
+import { counted, more, objectsOf, type Printed } from '../../dev/evidence/upgrade/objects.ts'
+import { GROUPS, MODES, nameOf, type Proxy, RELEASES } from '../../dev/evidence/upgrade/proxies.ts'
+import { isReload, pairsOf, problemsOf, rowOf, type Step, summaryOf } from '../../dev/evidence/upgrade/rows.ts'
+
+const ours: Proxy = { program: 'kube-ipvs', release: 'HEAD', mode: 'ipvs' }
+const theirs: Proxy = { program: 'kube-proxy', release: '1.37.2', mode: 'iptables' }
+const step: Step = {
+  node: 0,
+  from: theirs,
+  to: ours,
+  isCleanup: false,
+  established: { open: 60, lost: 0, longestMs: 40 },
+  fresh: { made: 500, failed: 0, slow: 0, longestMs: 70 },
+  followsMs: 300,
+  leftovers: [],
+  missing: [],
+  failures: [],
+}
+const nothing: Printed = { ip: '', ip6: '', sets: '', servers: '', addresses: '', tables: '' }
+
+describe('the journeys', () => {
+  const steps = GROUPS.flatMap(({ journeys }) => journeys).flatMap(pairsOf)
+
+  it('take every release of kube-proxy in every mode to kube-ipvs and back', () => {
+    for (const release of RELEASES)
+      for (const mode of MODES) {
+        const proxy = nameOf({ program: 'kube-proxy', release, mode })
+        const isOurs = ({ program, release: of }: Proxy): boolean => program === 'kube-ipvs' && of === 'HEAD'
+        assert.ok(
+          steps.some(({ from, to }) => nameOf(from) === proxy && isOurs(to)),
+          `from ${proxy}`,
+        )
+        assert.ok(
+          steps.some(({ from, to }) => nameOf(to) === proxy && isOurs(from)),
+          `to ${proxy}`,
+        )
+      }
+  })
+
+  it('have what runs on each node as the start of its next step', () => {
+    const journey = {
+      nodes: 2,
+      first: theirs,
+      moves: [ours, ours, theirs].map((to, index) => ({ node: index % 2, to })),
+    }
+    assert.deepEqual(
+      pairsOf(journey).map(({ node, from, to }) => [node, nameOf(from), nameOf(to)]),
+      [
+        [0, nameOf(theirs), nameOf(ours)],
+        [1, nameOf(theirs), nameOf(ours)],
+        [0, nameOf(ours), nameOf(theirs)],
+      ],
+    )
+  })
+
+  it('tell a running kube-ipvs of another mode, and start every other program', () => {
+    const pair = { ...step, from: ours, to: { ...ours, mode: 'iptables' as const } }
+    assert.equal(isReload(pair), true)
+    assert.equal(isReload({ ...pair, isCleanup: true }), false)
+    assert.equal(isReload({ ...pair, to: { ...ours, release: 'aa7996b9' } }), false)
+    assert.equal(isReload({ ...pair, from: theirs, to: theirs }), false)
+  })
+})
+
+describe('the names of kernel objects', () => {
+  it('are chains, jumps of the kernel to them, sets, servers, addresses and tables of a proxy, and nothing else', () => {
+    const printed: Printed = {
+      ...nothing,
+      ip: '*nat\n:PREROUTING ACCEPT [0:0]\n:KUBE-SERVICES - [0:0]\n:OTHER - [0:0]\n-A PREROUTING -m comment --comment "x" -j KUBE-SERVICES\n-A KUBE-SERVICES -j KUBE-MARK-MASQ\n-A PREROUTING -j OTHER\nCOMMIT\n',
+      ip6: '*filter\n:KUBE-FORWARD - [0:0]\nCOMMIT\n',
+      sets: 'KUBE-CLUSTER-IP\nother\n',
+      servers: '-A -t 10.96.0.1:443 -s rr\n-a -t 10.96.0.1:443 -r 10.244.0.1:443 -m -w 1\n',
+      addresses: '7: kube-ipvs0    inet 10.96.0.1/32 scope global kube-ipvs0\n',
+      tables: 'table ip nat\ntable ip kube-proxy\ntable ip6 kube-ipvs\n',
+    }
+    assert.deepEqual(
+      [...objectsOf(printed)],
+      [
+        'chain ip nat KUBE-SERVICES',
+        'jump ip nat PREROUTING KUBE-SERVICES',
+        'chain ip6 filter KUBE-FORWARD',
+        'set KUBE-CLUSTER-IP',
+        'server -t 10.96.0.1:443',
+        'address 10.96.0.1/32',
+        'table ip kube-proxy',
+        'table ip6 kube-ipvs',
+      ],
+    )
+    assert.deepEqual([...objectsOf(nothing)], [])
+  })
+
+  it('are compared and counted by kind', () => {
+    const names = more(new Set(['set b', 'set a', 'address 10.96.0.1/32', 'chain x']), new Set(['chain x']))
+    assert.deepEqual(names, ['address 10.96.0.1/32', 'set a', 'set b'])
+    assert.equal(counted(names), '1 address, 2 sets')
+    assert.equal(counted(['address a', 'address b']), '2 addresses')
+    assert.equal(counted([]), 'none')
+  })
+})
+
+describe('the rows', () => {
+  const bad: Step = {
+    ...step,
+    established: { open: 60, lost: 2, longestMs: 10_000 },
+    fresh: { made: 500, failed: 3, slow: 1, longestMs: 900 },
+    leftovers: ['set KUBE-A'],
+    missing: ['server -t 10.96.0.1:443'],
+  }
+
+  it('have a problem for each broken promise', () => {
+    assert.deepEqual(problemsOf(step), [])
+    assert.deepEqual(
+      problemsOf(bad).map((problem) => problem.replace(/.*: /, '')),
+      ['2 of 60 established lost', '3 of 500 new ones failed', '1 set', '1 server'],
+    )
+  })
+
+  it('have no problem where nothing is promised: what kube-proxy leaves, and connections that a cleanup ends', () => {
+    const back = { ...step, from: ours, to: theirs, leftovers: ['set KUBE-A'] }
+    assert.deepEqual(problemsOf(back), [])
+    const cleanup = { ...bad, to: theirs, isCleanup: true, leftovers: [], missing: [] }
+    assert.deepEqual(problemsOf(cleanup), [])
+    assert.equal(problemsOf({ ...cleanup, to: { ...theirs, mode: 'nftables' } }).length, 1)
+    assert.equal(problemsOf({ ...cleanup, leftovers: ['set KUBE-A'] }).length, 1)
+  })
+
+  it('say from what to what, what is promised, and the longest pause', () => {
+    const { from, to, promised, longestPauseMs, leftovers } = rowOf(bad) as Record<string, unknown>
+    assert.deepEqual(
+      { from, to, promised, longestPauseMs, leftovers },
+      {
+        from: 'kube-proxy 1.37.2 iptables',
+        to: 'kube-ipvs HEAD ipvs',
+        promised: ['established', 'fresh', 'noLeftovers'],
+        longestPauseMs: 10_000,
+        leftovers: '1 set',
+      },
+    )
+  })
+
+  it('are summed up over the releases', () => {
+    const other = { ...bad, from: { ...theirs, release: '1.36.3' } }
+    assert.deepEqual(summaryOf([step, other]), {
+      'kube-proxy iptables to kube-ipvs HEAD ipvs':
+        '2 steps; 2 of 120 established lost; 3 of 1,000 new failed; longest pause 10000 ms; left over: none or 1 set',
+    })
+  })
+})
+
+describe('the go.mod of kube-proxy', () => {
+  const own =
+    'module k8s.io/kubernetes\n\ngo 1.26.0\n\nrequire (\n\tk8s.io/api v0.0.0\n\tk8s.io/klog/v2 v2.140.0\n\tk8s.io/kms v0.0.0 // indirect\n)\n'
+
+  it('has each library of the repository as the module of the same release', () => {
+    assert.equal(
+      goMod('1.37.2', own),
+      'module kube-proxy\ngo 1.26.0\nrequire k8s.io/kubernetes v1.37.2\nreplace k8s.io/api => k8s.io/api v0.37.2\nreplace k8s.io/kms => k8s.io/kms v0.37.2\n',
+    )
+  })
+
+  it('is not made from another text', () => {
+    assert.throws(() => goMod('1.37.2', 'module x\n'), /no go\.mod of k8s\.io\/kubernetes/)
+  })
+})
