@@ -16,19 +16,36 @@ import type { Outcome, UpgradeTask } from './upgrade/guest.ts'
 import { kubeProxyOf } from './upgrade/kube-proxy.ts'
 import { olderKubeIpvs } from './upgrade/older.ts'
 import { type Group, GROUPS, programOf, programsOf, type Proxy } from './upgrade/proxies.ts'
-import { problemsOf, rowOf, summaryOf } from './upgrade/rows.ts'
+import { problemsOf, rowOf, type Step, summaryOf } from './upgrade/rows.ts'
 
 export const upgrade: Part = {
   name: 'upgrade',
   purpose: 'connections while kube-ipvs, kube-proxy of five releases, and older versions follow one another',
-  run: () => measure(GROUPS),
+  run: async () => resultOf(await measure(GROUPS)),
 }
 
 const GUEST = join(import.meta.dirname, 'upgrade/guest.ts')
 const TOOLS = ['ip', 'ipvsadm', 'iptables', 'ipset', 'conntrack', 'nft', 'gcc', '/usr/include/stdio.h']
 const BOOT_MS = 5_400_000
 
-export async function measure(groups: readonly Group[]): Promise<PartResult> {
+/** What the groups have shown together. */
+export interface Measured {
+  readonly kernel: string
+  readonly steps: Step[]
+  readonly broken: string[]
+  /** Programs that are not to be had, with the reason. */
+  readonly notRun: readonly string[]
+}
+
+export const resultOf = ({ kernel, steps, broken, notRun }: Measured): PartResult => ({
+  problems: [...broken, ...steps.flatMap(problemsOf)],
+  kernel,
+  notRun,
+  steps: summaryOf(steps),
+  rows: steps.map(rowOf),
+})
+
+export async function measure(groups: readonly Group[]): Promise<Measured> {
   await ensurePackages(TOOLS)
   const choice = (await chooseKernel(process.env)) as KernelChoice // as its first comment says
   const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-upgrade-'))
@@ -38,7 +55,8 @@ export async function measure(groups: readonly Group[]): Promise<PartResult> {
     const compiled = await compile(join(projectFolder, 'dev/bench/traffic.c'), folder)
     if ('missing' in compiled) throw new Unmet(compiled.missing)
     const programs = await programsFor(groups, folder)
-    const outcome: { steps: Outcome['steps'][number][]; broken: string[] } = { steps: [], broken: [] }
+    const kernel = describeKernel(choice).replace(/ \/.*\//, ' ')
+    const measured: Measured = { kernel, steps: [], broken: [], notRun: programs.missing }
     for (const { name, journeys } of groups) {
       const possible = journeys.filter((journey) => programsOf(journey).every((one) => one in programs.commands))
       if (possible.length === 0) continue
@@ -47,20 +65,14 @@ export async function measure(groups: readonly Group[]): Promise<PartResult> {
       const command = [process.execPath, GUEST, JSON.stringify(task)]
       const options = { choice, cwd: projectFolder, signal: stopped.signal }
       const { code, stdout } = await boot(command, BOOT_MS, options)
-      if (code !== 0) outcome.broken.push(`${name}: the guest ended with code ${code}`)
+      if (code !== 0) measured.broken.push(`${name}: the guest ended with code ${code}`)
       else {
         const { steps, broken } = JSON.parse(stdout) as Outcome // written by guest.ts
-        outcome.steps.push(...steps)
-        outcome.broken.push(...broken.map((text) => `${name}: ${text}`))
+        measured.steps.push(...steps)
+        measured.broken.push(...broken.map((text) => `${name}: ${text}`))
       }
     }
-    return {
-      problems: [...outcome.broken, ...outcome.steps.flatMap(problemsOf)],
-      kernel: describeKernel(choice).replace(/ \/.*\//, ' '),
-      notRun: programs.missing,
-      steps: summaryOf(outcome.steps),
-      rows: outcome.steps.map(rowOf),
-    }
+    return measured
   } finally {
     rmSync(folder, { recursive: true, force: true })
   }

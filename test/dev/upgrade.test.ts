@@ -119,12 +119,14 @@ describe('the rows', () => {
     )
   })
 
-  it('have no problem where nothing is promised: what kube-proxy leaves, and connections that a cleanup ends', () => {
+  it('have no problem where nothing is promised: what kube-proxy leaves, and connections that it or a cleanup ends', () => {
     const back = { ...step, from: ours, to: theirs, leftovers: ['set KUBE-A'] }
     assert.deepEqual(problemsOf(back), [])
     const cleanup = { ...bad, to: theirs, isCleanup: true, leftovers: [], missing: [] }
     assert.deepEqual(problemsOf(cleanup), [])
-    assert.equal(problemsOf({ ...cleanup, to: { ...theirs, mode: 'nftables' } }).length, 1)
+    const flushing = { ...bad, from: ours, to: { ...theirs, mode: 'nftables' as const }, missing: [] }
+    assert.deepEqual(problemsOf(flushing), [])
+    assert.equal(problemsOf({ ...flushing, from: { ...ours, mode: 'iptables' } }).length, 1)
     assert.equal(problemsOf({ ...cleanup, leftovers: ['set KUBE-A'] }).length, 1)
   })
 

@@ -11,7 +11,7 @@ import { HUB_ADDRESS, Network } from './network.ts'
 import { type Commands, NodeProxy } from './node-proxy.ts'
 import { more } from './objects.ts'
 import { type Journey, nameOf, proxiesOf, type Proxy } from './proxies.ts'
-import { isReload, pairsOf, type Step } from './rows.ts'
+import { isReload, pairsOf, promisedFor, type Step } from './rows.ts'
 import { FOLLOWED, frontends, putEndpoint, putObjects } from './services.ts'
 
 /** The task from the host, as one argument of JSON. */
@@ -203,7 +203,8 @@ async function travel(journey: Journey, cluster: Cluster, references: References
         const objects = await node.objects()
         leftovers = more(objects, fresh)
         missing = more(fresh, objects)
-        if (leftovers.length + missing.length === 0 || performance.now() > endMs) break
+        const awaited = missing.length + (promisedFor(pair).noLeftovers ? leftovers.length : 0)
+        if (awaited === 0 || performance.now() > endMs) break
         await sleep(POLL_MS)
       }
       followsMs = await cluster.follow()

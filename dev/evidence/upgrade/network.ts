@@ -91,7 +91,8 @@ ip -n ${name} route add default via ${HUB_ADDRESS}
 ip netns exec ${name} sh -c 'echo 1 >/proc/sys/net/ipv4/ip_forward'
 ${leaf(client, 'v-client', 1)}
 ${leaf(pods, 'v-pods', 5)}
-ip netns exec ${client} sh -c 'echo 1024 65000 >/proc/sys/net/ipv4/ip_local_port_range'
+# Others are those of the clients that are counted.
+ip netns exec ${client} sh -c 'echo 65001 65535 >/proc/sys/net/ipv4/ip_local_port_range'
 ${podAddresses(node)
   .map((pod) => `ip -n ${pods} address add ${pod}/32 dev lo\nip -n ${name} route add ${pod} via 10.244.${node}.6`)
   .join('\n')}

@@ -34,6 +34,7 @@ export interface Group {
 
 /** One for each minor release; those that the Go module proxy has. */
 export const RELEASES = ['1.33.13', '1.34.4', '1.35.4', '1.36.3', '1.37.2'] as const
+const NEWEST = RELEASES[4]
 /** Of this morning, and of 22 November, the second day of the project. */
 export const COMMITS = ['22c735a6', 'aa7996b9'] as const
 
@@ -60,21 +61,21 @@ function nodeByNode(first: Proxy, second: Proxy): Journey {
 
 function withRelease(release: string): Group {
   const [ipvs, iptables, nftables] = [theirs('ipvs', release), theirs('iptables', release), theirs('nftables', release)]
-  const thenCleanup = (journey: Journey, to: Proxy): Journey => ({
-    ...journey,
-    moves: [...journey.moves, { node: 0, to, cleanup: true }],
-  })
+  const cleanup: Journey = {
+    ...chain(ours('ipvs'), iptables),
+    moves: [
+      { node: 0, to: iptables },
+      { node: 0, to: iptables, cleanup: true },
+    ],
+  }
   return {
     name: `kube-proxy ${release}`,
     journeys: [
       chain(ipvs, ours('ipvs'), ipvs),
-      chain(iptables, ours('iptables'), iptables),
-      // The way back without a gap that docs/migration.md describes.
-      chain(iptables, ours('ipvs'), ours('iptables'), iptables),
-      thenCleanup(chain(nftables, ours('ipvs'), nftables), nftables),
-      thenCleanup(chain(ours('ipvs'), iptables), iptables),
-      // From nftables mode to the mode that writes rules, and back.
-      chain(nftables, ours('iptables'), nftables),
+      // The last two steps are the way back without a gap that docs/migration.md describes.
+      chain(iptables, ours('iptables'), iptables, ours('ipvs'), ours('iptables'), iptables),
+      chain(nftables, ours('ipvs'), nftables, ours('iptables'), nftables),
+      ...(release === NEWEST ? [cleanup] : []),
     ],
   }
 }
@@ -84,21 +85,19 @@ function withCommit(commit: string): Group {
   return {
     name: `kube-ipvs ${commit}`,
     journeys: [
-      chain(before, ours('ipvs'), before),
       chain(ours('iptables', commit), ours('iptables'), ours('iptables', commit)),
-      // As docs/operating.md has it for releases that do not know the tables of the nftables firewall.
-      chain(before, ours('ipvs', 'HEAD', 'nftables'), ours('ipvs', 'HEAD', 'iptables'), before),
+      // Then as docs/operating.md has it for releases that do not know the tables of the nftables firewall.
+      chain(before, ours('ipvs'), before, ours('ipvs', 'HEAD', 'nftables'), ours('ipvs', 'HEAD', 'iptables'), before),
     ],
   }
 }
 
 function mixed(): Group {
-  const newest = RELEASES.at(-1) ?? ''
   return {
     name: 'node by node',
     journeys: [
-      nodeByNode(theirs('ipvs', newest), ours('ipvs')),
-      nodeByNode(theirs('nftables', newest), ours('ipvs')),
+      nodeByNode(theirs('ipvs', NEWEST), ours('ipvs')),
+      nodeByNode(theirs('iptables', NEWEST), ours('ipvs')),
       nodeByNode(ours('ipvs', COMMITS[0]), ours('ipvs')),
     ],
   }

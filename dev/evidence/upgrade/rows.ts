@@ -30,13 +30,14 @@ export interface Promised {
 
 /**
  * docs/migration.md and docs/support.md: a proxy that follows another loses nothing, and kube-ipvs removes what it
- * does not need. kube-proxy removes nothing of another mode, and an older kube-ipvs nothing that it does not
- * know. The cleanup ends connections through virtual servers, and makes a gap in kube-proxy's iptables mode.
+ * does not need. kube-proxy leaves what its mode does not write, and an older kube-ipvs what it does not know. In
+ * nftables mode kube-proxy first removes what other modes have: virtual servers with their connections, and
+ * rules, so new connections wait. A cleanup ends connections too, and takes rules of kube-proxy along.
  */
-export function promisedFor({ to, isCleanup }: Pick<Step, 'to' | 'isCleanup'>): Promised {
-  if (isCleanup) return { established: false, fresh: to.mode === 'nftables', noLeftovers: true }
-  const noLeftovers = to.program === 'kube-ipvs' && to.release === 'HEAD'
-  return { established: true, fresh: true, noLeftovers }
+export function promisedFor({ from, to, isCleanup }: Pick<Step, 'from' | 'to' | 'isCleanup'>): Promised {
+  if (isCleanup) return { established: false, fresh: false, noLeftovers: true }
+  if (to.mode === 'nftables') return { established: from.mode !== 'ipvs', fresh: false, noLeftovers: false }
+  return { established: true, fresh: true, noLeftovers: to.program === 'kube-ipvs' && to.release === 'HEAD' }
 }
 
 export function problemsOf(step: Step): readonly string[] {
