@@ -70,7 +70,7 @@ describe('the names of kernel objects', () => {
   it('are chains, jumps of the kernel to them, sets, servers, addresses and tables of a proxy, and nothing else', () => {
     const printed: Printed = {
       ...nothing,
-      ip: '*nat\n:PREROUTING ACCEPT [0:0]\n:KUBE-SERVICES - [0:0]\n:OTHER - [0:0]\n-A PREROUTING -m comment --comment "x" -j KUBE-SERVICES\n-A KUBE-SERVICES -j KUBE-MARK-MASQ\n-A PREROUTING -j OTHER\nCOMMIT\n',
+      ip: '*nat\n:PREROUTING ACCEPT [0:0]\n:KUBE-SERVICES - [0:0]\n:OTHER - [0:0]\n:KUBE-FIREWALL - [0:0]\n-A INPUT -j KUBE-FIREWALL\n-A PREROUTING -m comment --comment "x" -j KUBE-SERVICES\n-A KUBE-SERVICES -j KUBE-MARK-MASQ\n-A PREROUTING -j OTHER\nCOMMIT\n',
       ip6: '*filter\n:KUBE-FORWARD - [0:0]\nCOMMIT\n',
       sets: 'KUBE-CLUSTER-IP\nother\n',
       servers: '-A -t 10.96.0.1:443 -s rr\n-a -t 10.96.0.1:443 -r 10.244.0.1:443 -m -w 1\n',
@@ -122,6 +122,8 @@ describe('the rows', () => {
   it('have no problem where nothing is promised: what kube-proxy leaves, and connections that it or a cleanup ends', () => {
     const back = { ...step, from: ours, to: theirs, leftovers: ['set KUBE-A'] }
     assert.deepEqual(problemsOf(back), [])
+    const switched = { ...back, to: { ...ours, mode: 'iptables' as const } }
+    assert.deepEqual(problemsOf(switched), [])
     const cleanup = { ...bad, to: theirs, isCleanup: true, leftovers: [], missing: [] }
     assert.deepEqual(problemsOf(cleanup), [])
     const flushing = { ...bad, from: ours, to: { ...theirs, mode: 'nftables' as const }, missing: [] }

@@ -43,8 +43,13 @@ const FOLLOWS_MS = 120_000
 const ASK_MS = 15_000
 const POLL_MS = 500
 const FIRST_HELD_PORT = 10_000
-/** More of a step than it has established connections. */
+/**
+ * More of a step than it has established connections, and new ones: an attempt that nothing translated stays in
+ * conntrack for two minutes, and would keep the next one with its port from being translated.
+ */
 const PORTS_OF_STEP = 100
+const FIRST_NEW_PORT = 20_000
+const NEW_PORTS_OF_STEP = 6_000
 const FAILURES = 3
 const run = promisify(execFile)
 
@@ -111,7 +116,11 @@ class Cluster {
       clients.map((client) => holdConnections({ ...client, firstPort, count: HELD, periodMs: PERIOD_MS })),
     )
     this.#held.push(...held.map((client) => ({ client, dropped: 0 })))
-    const made = await Promise.all(clients.map((client) => rateOfConnections({ ...client, perSecond: RATE })))
+    const made = await Promise.all(
+      clients.map((client) =>
+        rateOfConnections({ ...client, perSecond: RATE, firstPort: FIRST_NEW_PORT + step * NEW_PORTS_OF_STEP }),
+      ),
+    )
     await sleep(BEFORE_MS)
     await happen()
     await sleep(AFTER_MS)

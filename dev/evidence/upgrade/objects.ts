@@ -32,15 +32,15 @@ export function objectsOf({ ip, ip6, sets, servers, addresses, tables }: Printed
   ])
 }
 
-/** Chains, and jumps to them from chains of the kernel. */
+/** Chains, and jumps to them from chains of the kernel. Kubelet writes KUBE-FIREWALL too, so every proxy leaves it. */
 function rulesOf(save: string, family: string): string[] {
   const names: string[] = []
   let table = ''
   for (const line of save.split('\n')) {
     if (line.startsWith('*')) table = line.slice(1)
-    const chain = /^:(KUBE-\S+)/.exec(line)?.[1]
+    const chain = /^:(KUBE-(?!FIREWALL\b)\S+)/.exec(line)?.[1]
     if (chain !== undefined) names.push(`chain ${family} ${table} ${chain}`)
-    const jump = /^-A ((?!KUBE-)\S+) .*-[jg] (KUBE-\S+)/.exec(line)
+    const jump = /^-A ((?!KUBE-)\S+) .*-[jg] (KUBE-(?!FIREWALL\b)\S+)/.exec(line)
     if (jump !== null) names.push(`jump ${family} ${table} ${jump[1]} ${jump[2]}`)
   }
   return names

@@ -32,12 +32,17 @@ export interface Promised {
  * docs/migration.md and docs/support.md: a proxy that follows another loses nothing, and kube-ipvs removes what it
  * does not need. kube-proxy leaves what its mode does not write, and an older kube-ipvs what it does not know. In
  * nftables mode kube-proxy first removes what other modes have: virtual servers with their connections, and
- * rules, so new connections wait. A cleanup ends connections too, and takes rules of kube-proxy along.
+ * rules, so new connections fail. After a change of the mode virtual servers live as long as their connections. A cleanup ends connections too, and takes rules of kube-proxy along.
  */
 export function promisedFor({ from, to, isCleanup }: Pick<Step, 'from' | 'to' | 'isCleanup'>): Promised {
   if (isCleanup) return { established: false, fresh: false, noLeftovers: true }
   if (to.mode === 'nftables') return { established: from.mode !== 'ipvs', fresh: false, noLeftovers: false }
-  return { established: true, fresh: true, noLeftovers: to.program === 'kube-ipvs' && to.release === 'HEAD' }
+  const isSwitch = isSameProgram(from, to) && from.mode !== to.mode
+  return {
+    established: true,
+    fresh: true,
+    noLeftovers: to.program === 'kube-ipvs' && to.release === 'HEAD' && !isSwitch,
+  }
 }
 
 export function problemsOf(step: Step): readonly string[] {
