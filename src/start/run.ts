@@ -79,7 +79,7 @@ export interface EndSignals {
   readonly onHangup: (take: () => boolean) => void
 }
 
-function endSignal(): EndSignals {
+export function endSignal(): EndSignals {
   // Without a handler node would open its debugger on a port of the host.
   process.on('SIGUSR1', () => undefined)
   const { promise: ended, resolve } = Promise.withResolvers<EndSignal>()

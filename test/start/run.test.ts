@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { test } from 'node:test'
+import { eventually } from '../support/deadline.ts'
 
 /** A program that runs on after the first signal. */
 const CHILD = `
@@ -19,19 +20,21 @@ for (const [signal, code] of [
 ] as const)
   test(`endSignal resolves with ${signal}, and a second one ends the process at once`, async () => {
     const child = spawn(process.execPath, ['--input-type=module', '-e', CHILD], { stdio: ['ignore', 'pipe', 'pipe'] })
-    let output = ''
-    let errors = ''
+    let [output, errors] = ['', '']
+    child.stdout.on('data', (chunk) => (output += chunk))
     child.stderr.on('data', (chunk) => (errors += chunk))
-    const printed = async (text: string): Promise<void> => {
-      while (!output.endsWith(`${text} `)) output += String((await once(child.stdout, 'data'))[0])
-    }
+    const ended = once(child, 'exit')
+    const printed = (text: string): Promise<void> =>
+      eventually(() => {
+        assert.deepEqual([child.exitCode, child.signalCode], [null, null], errors)
+        assert.ok(output.endsWith(`${text} `), output)
+      })
     await printed('ready')
     // Without a handler this would open node's debugger.
     child.kill('SIGUSR1')
     child.kill(signal)
     await printed(signal)
-    const exit = once(child, 'exit')
     child.kill(signal)
-    assert.deepEqual(await exit, [code, null])
+    assert.deepEqual(await ended, [code, null])
     assert.equal(errors, '')
   })
