@@ -1,9 +1,14 @@
-/** The pure parts of the evidence of upgrades: the journeys, the names of kernel objects, promises and rows. */
+/** The evidence of upgrades without its guests: journeys, names of kernel objects, promises, rows, and what is not to be had. */
 import assert from 'node:assert/strict'
-import { describe, it } from 'node:test'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, describe, it } from 'node:test'
 import { goMod } from '../../dev/evidence/upgrade/go-mod.ts'
+import { kubeProxyOf } from '../../dev/evidence/upgrade/kube-proxy.ts'
 import { counted, more, objectsOf, type Printed } from '../../dev/evidence/upgrade/objects.ts'
 import { GROUPS, MODES, nameOf, type Proxy, RELEASES } from '../../dev/evidence/upgrade/proxies.ts'
+import { olderKubeIpvs } from '../../dev/evidence/upgrade/older.ts'
 import { isReload, pairsOf, problemsOf, rowOf, type Step, summaryOf } from '../../dev/evidence/upgrade/rows.ts'
 
 const ours: Proxy = { program: 'kube-ipvs', release: 'HEAD', mode: 'ipvs' }
@@ -168,5 +173,16 @@ describe('the go.mod of kube-proxy', () => {
 
   it('is not made from another text', () => {
     assert.throws(() => goMod('1.37.2', 'module x\n'), /no go\.mod of k8s\.io\/kubernetes/)
+  })
+})
+
+describe('a program that is not to be had', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-upgrade-test-'))
+  after(() => rmSync(folder, { recursive: true }))
+
+  it('is unmet: kube-proxy without Go, and a commit that the checkout does not have', async () => {
+    const env = { PATH: folder, KUBE_IPVS_CACHE: folder }
+    await assert.rejects(kubeProxyOf('1.37.2', env), /^Error: there is no Go that is new enough in PATH$/)
+    await assert.rejects(olderKubeIpvs('0123456789', folder), /^Error: this checkout has no commit 0123456789: /)
   })
 })
