@@ -1,6 +1,6 @@
 /**
- * Upgrade and rollback: kube-ipvs follows an older kube-ipvs and kube-proxy of five releases in each mode, and the
- * other way round, on one node and node by node, while connections are counted.
+ * Upgrade and rollback: kube-ipvs follows an older kube-ipvs and kube-proxy of five releases in
+ * each mode, and the other way round, on one node and node by node, while connections are counted.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

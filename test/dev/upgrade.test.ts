@@ -1,4 +1,7 @@
-/** The evidence of upgrades without its guests: journeys, names of kernel objects, promises, rows, and what is not to be had. */
+/**
+ * The evidence of upgrades without its guests: journeys, names of kernel objects, promises, rows,
+ * and what is not to be had.
+ */
 import assert from 'node:assert/strict'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

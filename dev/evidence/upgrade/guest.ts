@@ -1,6 +1,6 @@
 /**
- * The part of the evidence of upgrades that runs in the guest: for each journey fresh nodes, on which one proxy
- * follows another while connections are counted. Prints one line of JSON, Outcome.
+ * The part of the evidence of upgrades that runs in the guest: for each journey fresh nodes, on
+ * which one proxy follows another while connections are counted. Prints one line of JSON, Outcome.
  */
 import { execFile } from 'node:child_process'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -28,7 +28,10 @@ export interface Outcome {
   readonly broken: readonly string[]
 }
 
-/** Established connections that each step and node begins with, their period, and new ones a second of each node. */
+/**
+ * Established connections that each step and node begins with, their period, and new ones a second
+ * of each node.
+ */
 const HELD = 60
 const PERIOD_MS = 1_000
 const RATE = 50
@@ -44,8 +47,9 @@ const ASK_MS = 15_000
 const POLL_MS = 500
 const FIRST_HELD_PORT = 10_000
 /**
- * More of a step than it has established connections, and new ones: an attempt that nothing translated stays in
- * conntrack for two minutes, and would keep the next one with its port from being translated.
+ * More of a step than it has established connections, and new ones: an attempt that nothing
+ * translated stays in conntrack for two minutes, and would keep the next one with its port from
+ * being translated.
  */
 const PORTS_OF_STEP = 100
 const FIRST_NEW_PORT = 20_000
@@ -87,7 +91,10 @@ class Cluster {
     await this.follow()
   }
 
-  /** Resolves to the milliseconds until clients on all nodes reached a new endpoint, and were refused when it had gone. */
+  /**
+   * Resolves to the milliseconds until clients on all nodes reached a new endpoint, and were
+   * refused when it had gone.
+   */
   async follow(): Promise<number> {
     const startedMs = performance.now()
     for (const isThere of [true, false]) {

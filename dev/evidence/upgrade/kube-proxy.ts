@@ -11,13 +11,18 @@ import { finish, say, tail, Unmet } from '../../progress.mjs'
 import { goMod } from './go-mod.ts'
 
 const MODULE = 'k8s.io/kubernetes'
-/** Of the program and what the linker writes; modules and compiled packages are in Go's own caches. */
+/**
+ * Of the program and what the linker writes; modules and compiled packages are in Go's own caches.
+ */
 const NEEDED_MIB = 400
 const DOWNLOAD_MS = 120_000
 /** It takes three minutes of processor time, which a busy machine spreads over more. */
 const BUILD_MS = 3_600_000
 
-/** Path of that kube-proxy. Rejects with Unmet and one line of reason when it is not to be had. @param release `1.37.2` */
+/**
+ * Path of that kube-proxy. Rejects with Unmet and one line of reason when it is not to be had.
+ * @param release `1.37.2`
+ */
 export async function kubeProxyOf(release: string, env: NodeJS.ProcessEnv): Promise<string> {
   const cache = cacheFolder(env)
   const program = join(cache, `kube-proxy-${release}`)

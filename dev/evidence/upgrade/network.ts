@@ -21,8 +21,8 @@ export const podAddresses = (node: number): readonly string[] => [10, 11].map((l
 const socketFolder = (node: number): string => `/run/kube-ipvs-of-node-${node}`
 
 /**
- * Each node has a mount namespace too, with a folder of its own for the socket of kube-ipvs. The process that is
- * started becomes the program.
+ * Each node has a mount namespace too, with a folder of its own for the socket of kube-ipvs. The
+ * process that is started becomes the program.
  */
 export function onNode(node: number, command: readonly string[]): readonly string[] {
   const script = 'mount --bind "$0" /run/kube-ipvs; exec "$@"'

@@ -1,4 +1,7 @@
-/** The proxy of one node: it is started, told another configuration, followed by the next one, and its kernel is read. */
+/**
+ * The proxy of one node: it is started, told another configuration, followed by the next one, and
+ * its kernel is read.
+ */
 import { execFile } from 'node:child_process'
 import { mkdtempSync } from 'node:fs'
 import { join } from 'node:path'

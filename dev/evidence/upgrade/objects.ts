@@ -32,7 +32,10 @@ export function objectsOf({ ip, ip6, sets, servers, addresses, tables }: Printed
   ])
 }
 
-/** Chains, and jumps to them from chains of the kernel. Kubelet writes KUBE-FIREWALL too, so every proxy leaves it. */
+/**
+ * Chains, and jumps to them from chains of the kernel. Kubelet writes KUBE-FIREWALL too, so every
+ * proxy leaves it.
+ */
 function rulesOf(save: string, family: string): string[] {
   const names: string[] = []
   let table = ''

@@ -1,10 +1,16 @@
-/** kube-ipvs of an earlier commit, unpacked from this repository into a folder, with the packages of this checkout. */
+/**
+ * kube-ipvs of an earlier commit, unpacked from this repository into a folder, with the packages of
+ * this checkout.
+ */
 import { mkdirSync, readFileSync, symlinkSync } from 'node:fs'
 import { isDeepStrictEqual } from 'node:util'
 import { join } from 'node:path'
 import { finish, projectFolder, tail, Unmet } from '../../progress.mjs'
 
-/** Path of its program. Rejects with Unmet when this checkout has no such commit, or the commit needs other packages. */
+/**
+ * Path of its program. Rejects with Unmet when this checkout has no such commit, or the commit
+ * needs other packages.
+ */
 export async function olderKubeIpvs(commit: string, folder: string): Promise<string> {
   const into = join(folder, commit)
   mkdirSync(into)

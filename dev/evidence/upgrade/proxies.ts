@@ -11,11 +11,16 @@ export interface Proxy {
   readonly firewall?: 'iptables' | 'nftables'
 }
 
-/** One node gets another proxy, or the mode of the one that runs is changed (`to` is the same program). */
+/**
+ * One node gets another proxy, or the mode of the one that runs is changed (`to` is the same
+ * program).
+ */
 export interface Move {
   readonly node: number
   readonly to: Proxy
-  /** The steps of the document: `kube-ipvs cleanup` runs, and `to` is the proxy that runs already. */
+  /**
+   * The steps of the document: `kube-ipvs cleanup` runs, and `to` is the proxy that runs already.
+   */
   readonly cleanup?: true
 }
 
@@ -86,7 +91,8 @@ function withCommit(commit: string): Group {
     name: `kube-ipvs ${commit}`,
     journeys: [
       chain(ours('iptables', commit), ours('iptables'), ours('iptables', commit)),
-      // Then as docs/operating.md has it for releases that do not know the tables of the nftables firewall.
+      // Then as docs/operating.md has it for releases that do not know the tables of the nftables
+      // firewall.
       chain(before, ours('ipvs'), before, ours('ipvs', 'HEAD', 'nftables'), ours('ipvs', 'HEAD', 'iptables'), before),
     ],
   }

@@ -1,4 +1,7 @@
-/** The rows of the evidence: what each step cost, what the documents promise for it, and the summary. Pure. */
+/**
+ * The rows of the evidence: what each step cost, what the documents promise for it, and the
+ * summary. Pure.
+ */
 import { counted } from './objects.ts'
 import { isSameProgram, type Journey, nameOf, type Proxy } from './proxies.ts'
 
@@ -8,11 +11,16 @@ export interface Step {
   readonly from: Proxy
   readonly to: Proxy
   readonly isCleanup: boolean
-  /** Connections that exchanged bytes all the time, and those of them that ended or were silent for 10 s. */
+  /**
+   * Connections that exchanged bytes all the time, and those of them that ended or were silent for
+   * 10 s.
+   */
   readonly established: { readonly open: number; readonly lost: number; readonly longestMs: number }
   /** New ones at a steady rate. `slow`: 900 ms or longer. */
   readonly fresh: { readonly made: number; readonly failed: number; readonly slow: number; readonly longestMs: number }
-  /** Until the node followed a new endpoint, and until it refused again after the endpoint had gone. */
+  /**
+   * Until the node followed a new endpoint, and until it refused again after the endpoint had gone.
+   */
   readonly followsMs: number
   /** What is there beside the state of a fresh start, and what a fresh start has beside it. */
   readonly leftovers: readonly string[]
@@ -29,10 +37,12 @@ export interface Promised {
 }
 
 /**
- * docs/migration.md and docs/support.md: a proxy that follows another loses nothing, and kube-ipvs removes what it
- * does not need. kube-proxy leaves what its mode does not write, and an older kube-ipvs what it does not know. In
- * nftables mode kube-proxy first removes what other modes have: virtual servers with their connections, and
- * rules, so new connections fail. After a change of the mode virtual servers live as long as their connections. A cleanup ends connections too, and takes rules of kube-proxy along.
+ * docs/migration.md and docs/support.md: a proxy that follows another loses nothing, and kube-ipvs
+ * removes what it does not need. kube-proxy leaves what its mode does not write, and an older
+ * kube-ipvs what it does not know. In nftables mode kube-proxy first removes what other modes have:
+ * virtual servers with their connections, and rules, so new connections fail. After a change of the
+ * mode virtual servers live as long as their connections. A cleanup ends connections too, and takes
+ * rules of kube-proxy along.
  */
 export function promisedFor({ from, to, isCleanup }: Pick<Step, 'from' | 'to' | 'isCleanup'>): Promised {
   if (isCleanup) return { established: false, fresh: false, noLeftovers: true }
@@ -112,6 +122,8 @@ export function pairsOf({ nodes, first, moves }: Journey): readonly Pick<Step, '
   })
 }
 
-/** Whether the running program is told of another configuration, instead of a start of the next one. */
+/**
+ * Whether the running program is told of another configuration, instead of a start of the next one.
+ */
 export const isReload = ({ from, to, isCleanup }: Pick<Step, 'from' | 'to' | 'isCleanup'>): boolean =>
   !isCleanup && isSameProgram(from, to) && from.program === 'kube-ipvs'

@@ -1,4 +1,7 @@
-/** The objects of the cluster of these nodes: one Service that is asked, one that changes, and others. Pure. */
+/**
+ * The objects of the cluster of these nodes: one Service that is asked, one that changes, and
+ * others.
+ */
 import { makeNode, makeService, makeSlice } from '../../api-server/generate.ts'
 import type { ApiStore, Json } from '../../api-server/store.ts'
 import type { TrafficPlace } from '../../bench/traffic-client.ts'
@@ -15,7 +18,9 @@ export const FOLLOWED: TrafficPlace = { address: CLUSTER_IPS[FOLLOWER], port: PO
 
 export const nodeName = (node: number): string => `node-${node}`
 
-/** Every way to the Service that is asked: ClusterIP, load balancer, and the node port of each node. */
+/**
+ * Every way to the Service that is asked: ClusterIP, load balancer, and the node port of each node.
+ */
 export function frontends(nodes: number): readonly TrafficPlace[] {
   const ofNodes = Array.from({ length: nodes }, (_, node) => ({ address: nodeAddress(node), port: NODE_PORT }))
   return [{ address: CLUSTER_IPS[ASKED], port: PORT }, { address: BALANCER, port: PORT }, ...ofNodes]
