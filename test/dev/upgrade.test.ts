@@ -23,6 +23,7 @@ const step: Step = {
   isCleanup: false,
   established: { open: 60, lost: 0, longestMs: 40 },
   fresh: { made: 500, failed: 0, slow: 0, longestMs: 70 },
+  heldMs: 20,
   followsMs: 300,
   leftovers: [],
   missing: [],
@@ -125,6 +126,7 @@ describe('the rows', () => {
       problemsOf(bad).map((problem) => problem.replace(/.*: /, '')),
       ['2 of 60 established lost', '3 of 500 new ones failed', '1 set', '1 server'],
     )
+    assert.match(problemsOf({ ...bad, heldMs: 5_000 }).join(), /failed \(this machine held the guest for 5000 ms\)/)
   })
 
   it('have no problem where nothing is promised: what kube-proxy leaves, and connections that it or a cleanup ends', () => {

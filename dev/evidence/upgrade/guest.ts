@@ -3,6 +3,7 @@
  * which one proxy follows another while connections are counted. Prints one line of JSON, Outcome.
  */
 import { execFile } from 'node:child_process'
+import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { ApiServer } from '../../api-server/server.ts'
@@ -38,9 +39,8 @@ const RATE = 50
 /** Traffic before a step and after it. */
 const BEFORE_MS = 1_000
 const AFTER_MS = 3_000
-/** So long leftovers have time to go, and kube-proxy to write again what a cleanup has removed. */
-const SETTLED_MS = 10_000
-const REWRITTEN_MS = 60_000
+/** So long what is left over has time to go, and what a cleanup has removed to be written again. */
+const SETTLED_MS = 60_000
 const FOLLOWS_MS = 120_000
 /** The limit of one connection to an endpoint that is not there yet. */
 const ASK_MS = 15_000
@@ -210,11 +210,13 @@ async function travel(journey: Journey, cluster: Cluster, references: References
     if (node === undefined || fresh === undefined) throw new Error('a journey names a node that is not there')
     process.stderr.write(`  ${nameOf(pair.from)} to ${nameOf(pair.to)}${pair.isCleanup ? ', cleanup' : ''}\n`)
     let [followsMs, leftovers, missing]: [number, readonly string[], readonly string[]] = [0, [], []]
+    const stall = monitorEventLoopDelay({ resolution: 10 })
+    stall.enable()
     const counted = await cluster.during(index, async () => {
       if (pair.isCleanup) await node.cleanup()
       else if (isReload(pair)) node.configure(pair.to)
       else await node.start(pair.to)
-      const endMs = performance.now() + (pair.isCleanup || isReload(pair) ? REWRITTEN_MS : SETTLED_MS)
+      const endMs = performance.now() + SETTLED_MS
       for (;;) {
         const objects = await node.objects()
         leftovers = more(objects, fresh)
@@ -225,7 +227,8 @@ async function travel(journey: Journey, cluster: Cluster, references: References
       }
       followsMs = await cluster.follow()
     })
-    steps.push({ ...pair, ...counted, followsMs, leftovers, missing })
+    stall.disable()
+    steps.push({ ...pair, ...counted, heldMs: Math.round(stall.max / 1e6), followsMs, leftovers, missing })
   }
 }
 

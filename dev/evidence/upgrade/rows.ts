@@ -5,6 +5,9 @@
 import { counted } from './objects.ts'
 import { isSameProgram, type Journey, nameOf, type Proxy } from './proxies.ts'
 
+/** A machine that holds the guest for longer is too busy for what is measured. */
+const LONG_MS = 2_000
+
 /** What the guest has measured in one step. */
 export interface Step {
   readonly node: number
@@ -22,6 +25,8 @@ export interface Step {
    * Until the node followed a new endpoint, and until it refused again after the endpoint had gone.
    */
   readonly followsMs: number
+  /** How long the measuring process was held at most: pauses of connections may be this machine's. */
+  readonly heldMs: number
   /** What is there beside the state of a fresh start, and what a fresh start has beside it. */
   readonly leftovers: readonly string[]
   readonly missing: readonly string[]
@@ -64,7 +69,8 @@ export function problemsOf(step: Step): readonly string[] {
     promised.noLeftovers && leftovers.length > 0 ? `left over: ${counted(leftovers)}` : '',
     missing.length > 0 ? `missing: ${counted(missing)}` : '',
   ].filter((text) => text !== '')
-  return wrong.map((text) => `${titleOf(step)}: ${text}`)
+  const held = step.heldMs > LONG_MS ? ` (this machine held the guest for ${step.heldMs} ms)` : ''
+  return wrong.map((text) => `${titleOf(step)}: ${text}${held}`)
 }
 
 function titleOf(step: Pick<Step, 'from' | 'to' | 'isCleanup'>, withRelease = true): string {
@@ -74,7 +80,7 @@ function titleOf(step: Pick<Step, 'from' | 'to' | 'isCleanup'>, withRelease = tr
 
 /** A row of the data. */
 export function rowOf(step: Step): object {
-  const { node, from, to, isCleanup, established, fresh, followsMs, leftovers, missing, failures } = step
+  const { node, from, to, isCleanup, established, fresh, heldMs, followsMs, leftovers, missing, failures } = step
   const promised = promisedFor(step)
   return {
     from: nameOf(from),
@@ -84,6 +90,7 @@ export function rowOf(step: Step): object {
     established,
     new: fresh,
     longestPauseMs: Math.max(established.longestMs, fresh.longestMs),
+    heldMs,
     followsMs,
     leftovers: counted(leftovers),
     missing: counted(missing),
