@@ -281,7 +281,8 @@ export class ApiServer {
     }
     response.writeHead(200, { 'content-type': wire.streamContentType })
     response.flushHeaders()
-    const from = Number(query.get('resourceVersion') ?? 0)
+    // A streaming list has the objects as they are now, which are not older than any version.
+    const from = initial ? 0 : Number(query.get('resourceVersion') ?? 0)
     if (initial && this.streamingList === 'storage') {
       const message =
         'a watch stream was requested by the client but the required storage feature RequestWatchProgress is disabled'

@@ -1,8 +1,9 @@
 /** The parts of the evidence, in the order in which they run and appear. */
+import { apiLoad } from './api-load.ts'
 import { fuzz } from './fuzz/part.ts'
 import { kernels } from './kernels.ts'
 import type { Part } from './part.ts'
 import { supplyChain } from './supply-chain.ts'
 import { upgrade } from './upgrade.ts'
 
-export const PARTS: readonly Part[] = [supplyChain, kernels, upgrade, fuzz]
+export const PARTS: readonly Part[] = [supplyChain, kernels, upgrade, fuzz, apiLoad]

@@ -11,7 +11,7 @@ import {
   type PluginResult,
 } from '../../../src/watch/api/exec-plugin.ts'
 import { KubeAccess } from '../../../src/watch/api/kube-config.ts'
-import { issueCertificate, makeAuthority } from '../../support/certificate.ts'
+import { issueCertificate, makeAuthority } from '../../../dev/api-server/certificate.ts'
 
 const V1 = 'client.authentication.k8s.io/v1'
 

@@ -15,7 +15,7 @@ import { test, type TestContext } from 'node:test'
 import { sharedLookup } from '../../../src/watch/api/shared-lookup.ts'
 import { HttpPool, type HttpPoolOptions } from '../../../src/watch/api/http-pool.ts'
 import type { HttpResponse } from '../../../src/watch/api/http-request.ts'
-import { issueCertificate, makeAuthority } from '../../support/certificate.ts'
+import { issueCertificate, makeAuthority } from '../../../dev/api-server/certificate.ts'
 import { until } from '../../support/deadline.ts'
 
 const NEVER = new AbortController().signal

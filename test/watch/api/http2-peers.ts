@@ -7,7 +7,7 @@ import type { TestContext } from 'node:test'
 import { createListener } from '../../../dev/api-server/listener.ts'
 import { HttpPool, type HttpPoolOptions } from '../../../src/watch/api/http-pool.ts'
 import type { HttpResponse } from '../../../src/watch/api/http-request.ts'
-import { issueCertificate, makeAuthority } from '../../support/certificate.ts'
+import { issueCertificate, makeAuthority } from '../../../dev/api-server/certificate.ts'
 
 export const NEVER = new AbortController().signal
 

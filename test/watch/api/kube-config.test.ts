@@ -7,7 +7,7 @@ import { test, type TestContext } from 'node:test'
 import { execPluginRunner } from '../../../src/daemon/sources.ts'
 import { CodedError } from '../../../src/values/errors.ts'
 import { KubeAccess } from '../../../src/watch/api/kube-config.ts'
-import { issueCertificate, makeAuthority } from '../../support/certificate.ts'
+import { issueCertificate, makeAuthority } from '../../../dev/api-server/certificate.ts'
 
 async function folder(t: TestContext): Promise<string> {
   const path = await mkdtemp(join(tmpdir(), 'kube-ipvs-kubeconfig-'))

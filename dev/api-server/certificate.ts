@@ -1,7 +1,7 @@
 /**
- * X.509 certificates for tests, made when they are needed: no program and no key in the repository.
- * The DER is written by hand and covers only this: EC P-256 keys, one name, addresses as
- * alternative names.
+ * X.509 certificates for tests and the API server of the tests, made when they are needed: no
+ * program and no key in the repository. The DER is written by hand and covers only this: EC P-256
+ * keys, one name, addresses as alternative names.
  */
 import { familyOf, writeAddress } from '../../src/values/address.ts'
 import { generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto'

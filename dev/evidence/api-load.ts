@@ -1,0 +1,85 @@
+/**
+ * What daemons cost the API server, measured at the server of the tests: 500 sets of our
+ * reflectors; fewer of them with 250,000 endpoints; and as many kube-proxies beside as many sets,
+ * where KUBE_PROXY names one.
+ */
+import { accessSync, constants, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join, resolve } from 'node:path'
+import { excess } from './api-load/figures.ts'
+import type { Plan, Run } from './api-load/plan.ts'
+import { finish, say, tail } from '../progress.mjs'
+import type { Part, PartOptions, PartResult } from './part.ts'
+
+const MAIN = join(import.meta.dirname, 'api-load/main.ts')
+/** Ten minutes at rest, and ten minutes of outage. */
+const HOURS = 1 / 3
+const OBJECTS = { services: 100, endpointsEach: 100, steps: 4, compactionSeconds: 5 } as const
+const NODES = 500
+const LARGE = { nodes: 4, ...OBJECTS, services: 2500, steadySeconds: 0, outageSeconds: 0 } as const
+/** Of both programs: a kube-proxy is a process of 100 MB. */
+const COMPARED_NODES = 20
+
+export const apiLoad: Part = {
+  name: 'api-load',
+  purpose: 'what many nodes ask of the API server: at rest, in a rolling update, at a start, after an outage',
+  run: measure,
+}
+
+async function measure({ hours = HOURS }: PartOptions): Promise<PartResult> {
+  const seconds = Math.round(hours * 1800)
+  const times = { steadySeconds: seconds, outageSeconds: seconds }
+  const many = await run({ program: 'kube-ipvs', nodes: NODES, ...OBJECTS, ...times })
+  const large = await run({ program: 'kube-ipvs', ...LARGE })
+  const proxy = proxyOf(process.env)
+  const beside = typeof proxy === 'string' ? { unmet: proxy } : await compare(proxy.path, times)
+  return {
+    problems: [...many.problems, ...large.problems, ...('problems' in beside ? beside.problems : [])],
+    many,
+    large,
+    kubeProxy: beside,
+    kubeApiserver: { unmet: 'only the API server of the tests was measured; a real one is not built in' },
+  }
+}
+
+async function compare(path: string, times: Pick<Plan, 'steadySeconds' | 'outageSeconds'>) {
+  const each = { nodes: COMPARED_NODES, ...OBJECTS, ...times }
+  const [ours, theirs] = await Promise.all([
+    run({ program: 'kube-ipvs', ...each }),
+    run({ program: 'kube-proxy', path, ...each }),
+  ])
+  return { problems: [...ours.problems, ...excess(ours.phases, theirs.phases)], ours, theirs }
+}
+
+/** Where kube-proxy is, or why it is not measured. It has namespaces of its own, which root can make. */
+function proxyOf(env: NodeJS.ProcessEnv): { readonly path: string } | string {
+  const named = env['KUBE_PROXY'] || undefined
+  if (named === undefined) return 'KUBE_PROXY names no kube-proxy'
+  const path = resolve(named)
+  try {
+    accessSync(path, constants.X_OK)
+  } catch {
+    return `KUBE_PROXY names ${path}, which is not there or not executable`
+  }
+  return process.getuid?.() === 0 ? { path } : 'kube-proxy needs root, for network namespaces'
+}
+
+/** All its processes end with it: in a namespace of processes, or by their channel to it. */
+const NAMESPACES = ['--net', '--pid', '--fork', '--kill-child=SIGKILL', '--mount-proc', 'sh', '-c']
+
+async function run(plan: Plan): Promise<Run> {
+  const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-api-load-'))
+  say(`${plan.nodes} nodes with ${plan.program}, ${plan.services} Services of ${plan.endpointsEach} endpoints ...`)
+  const node = [process.execPath, '--max-old-space-size=8192', MAIN, JSON.stringify(plan), folder]
+  const command =
+    plan.program === 'kube-ipvs' ? node : ['unshare', ...NAMESPACES, 'ip link set lo up && exec "$@"', 'sh', ...node]
+  try {
+    const timeoutMs = 7_200_000 + (plan.steadySeconds + plan.outageSeconds) * 1000
+    const { code, output } = await finish(command[0] ?? '', command.slice(1), { timeoutMs })
+    say(output)
+    if (code !== 0) throw new Error(`the run with ${plan.program} ended with code ${code}: ${tail(output)}`)
+    return JSON.parse(readFileSync(join(folder, 'run.json'), 'utf8')) as Run // written by main.ts
+  } finally {
+    rmSync(folder, { recursive: true, force: true })
+  }
+}
