@@ -14,9 +14,9 @@ import type { Part, PartOptions, PartResult } from './part.ts'
 const MAIN = join(import.meta.dirname, 'api-load/main.ts')
 /** Ten minutes at rest, and ten minutes of outage. */
 const HOURS = 1 / 3
-const OBJECTS = { services: 100, endpointsEach: 100, steps: 4, compactionSeconds: 5 } as const
+const OBJECTS = { services: 20, endpointsEach: 100, steps: 4, compactionSeconds: 5 } as const
 const NODES = 500
-const LARGE = { nodes: 4, ...OBJECTS, services: 2500, steadySeconds: 0, outageSeconds: 0 } as const
+const LARGE = { nodes: 2, ...OBJECTS, services: 2500, steadySeconds: 0, outageSeconds: 0 } as const
 /** Of both programs: a kube-proxy is a process of 100 MB. */
 const COMPARED_NODES = 20
 
