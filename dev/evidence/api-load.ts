@@ -6,8 +6,7 @@
 import { accessSync, constants, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
-import { excess } from './api-load/figures.ts'
-import type { Plan, Run } from './api-load/plan.ts'
+import { type Plan, type Run, resultOf } from './api-load/plan.ts'
 import { finish, say, tail } from '../progress.mjs'
 import type { Part, PartOptions, PartResult } from './part.ts'
 
@@ -32,23 +31,17 @@ async function measure({ hours = HOURS }: PartOptions): Promise<PartResult> {
   const many = await run({ program: 'kube-ipvs', nodes: NODES, ...OBJECTS, ...times })
   const large = await run({ program: 'kube-ipvs', ...LARGE })
   const proxy = proxyOf(process.env)
-  const beside = typeof proxy === 'string' ? { unmet: proxy } : await compare(proxy.path, times)
-  return {
-    problems: [...many.problems, ...large.problems, ...('problems' in beside ? beside.problems : [])],
-    many,
-    large,
-    kubeProxy: beside,
-    kubeApiserver: { unmet: 'only the API server of the tests was measured; a real one is not built in' },
+  const beside = typeof proxy === 'string' ? undefined : await compare(proxy.path, times)
+  const unmet = {
+    ...(typeof proxy === 'string' ? { kubeProxy: proxy } : {}),
+    kubeApiserver: 'only the API server of the tests was measured; a real one is not built in',
   }
+  return resultOf([many, large, ...(beside ?? [])], unmet)
 }
 
-async function compare(path: string, times: Pick<Plan, 'steadySeconds' | 'outageSeconds'>) {
+async function compare(path: string, times: Pick<Plan, 'steadySeconds' | 'outageSeconds'>): Promise<readonly Run[]> {
   const each = { nodes: COMPARED_NODES, ...OBJECTS, ...times }
-  const [ours, theirs] = await Promise.all([
-    run({ program: 'kube-ipvs', ...each }),
-    run({ program: 'kube-proxy', path, ...each }),
-  ])
-  return { problems: [...ours.problems, ...excess(ours.phases, theirs.phases)], ours, theirs }
+  return Promise.all([run({ program: 'kube-ipvs', ...each }), run({ program: 'kube-proxy', path, ...each })])
 }
 
 /** Where kube-proxy is, or why it is not measured. It has namespaces of its own, which root can make. */

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { excess, type Figures, figuresOf, mostWithin, type Seen } from '../../dev/evidence/api-load/figures.ts'
-import { type Plan, type Run, runProblems } from '../../dev/evidence/api-load/plan.ts'
+import { type Plan, resultOf, type Run, runProblems } from '../../dev/evidence/api-load/plan.ts'
 import { projectFolder } from '../../dev/progress.mjs'
 
 const seen = (verb: string, query: string, atMs: number): Seen => ({
@@ -106,6 +106,23 @@ describe('the comparison with kube-proxy', () => {
       'cut: 16 requests within ten seconds, kube-proxy 10',
     ])
     assert.deepEqual(excess(theirs, theirs), [])
+  })
+
+  it('is of the two last runs, and a run of kube-proxy has no problems of its own', () => {
+    const run = (program: Plan['program'], bytes: number, problems: readonly string[]): Run => ({
+      plan: { ...PLAN, program },
+      phases: { steady: figures({ watches: 1, bytes }) },
+      watchesPerNode: 3,
+      connectionsPerNode: 1,
+      problems,
+    })
+    const runs = [run('kube-ipvs', 9, ['first']), run('kube-ipvs', 3, []), run('kube-proxy', 2, ['theirs'])]
+    const result = resultOf(runs, { kubeApiserver: 'none' })
+    assert.deepEqual(result.problems, ['first', 'steady: 3 bytes of a node, kube-proxy 2'])
+    assert.deepEqual(result['100 nodes with kube-proxy and 1 endpoints'], {
+      steady:
+        '0 lists, 0 further pages, 1 watches and 2 bytes of a node in 1 s; at most 0 requests in one second, 0 in ten',
+    })
   })
 })
 

@@ -1,5 +1,6 @@
 /** One run of the part `api-load`: what its process is told, and what it writes. */
-import type { Figures } from './figures.ts'
+import type { PartResult } from '../part.ts'
+import { excess, type Figures, listsOf } from './figures.ts'
 
 export interface Plan {
   /** kube-ipvs: our sets of reflectors without the rest of the program. */
@@ -57,3 +58,33 @@ export function runProblems({ plan, phases }: Pick<Run, 'plan' | 'phases'>): rea
 
 /** Lists of a node in a phase, where there may be any. A refused streaming list is followed by pages. */
 const LISTS: Readonly<Record<string, number>> = { start: KINDS, expired: KINDS, expiredPaged: 2 * KINDS }
+
+/**
+ * The result of all runs: a sentence for each phase, and the figures. A run of kube-proxy is
+ * compared with the one before it.
+ */
+export function resultOf(runs: readonly Run[], unmet: Readonly<Record<string, string>>): PartResult {
+  const compared = runs.flatMap((run, index) => {
+    const before = runs[index - 1]
+    return run.plan.program === 'kube-proxy' && before !== undefined ? excess(before.phases, run.phases) : []
+  })
+  const nameOf = ({ program, nodes, services, endpointsEach }: Plan): string =>
+    `${nodes} nodes with ${program} and ${services * endpointsEach} endpoints`
+  const sentences = (run: Run): object =>
+    Object.fromEntries(Object.entries(run.phases).map(([name, figures]) => [name, sentenceOf(figures)]))
+  return {
+    problems: [
+      ...runs.filter(({ plan }) => plan.program === 'kube-ipvs').flatMap(({ problems }) => problems),
+      ...compared,
+    ],
+    ...Object.fromEntries(runs.map((run) => [nameOf(run.plan), sentences(run)])),
+    unmet,
+    runs,
+  }
+}
+
+function sentenceOf({ seconds, perNode, peakInOneSecond, peakInTenSeconds }: Figures): string {
+  const { nextPages, watches, bytes } = perNode
+  const each = `${listsOf(perNode)} lists, ${nextPages} further pages, ${watches} watches and ${bytes} bytes of a node`
+  return `${each} in ${seconds} s; at most ${peakInOneSecond} requests in one second, ${peakInTenSeconds} in ten`
+}
