@@ -215,6 +215,46 @@ describe('Outliers', () => {
     assert.deepEqual([...outliers.current(nowMs)], [])
   })
 
+  it('let none in where two first packets got no answer, and end that when their clients have given up', () => {
+    const all = [1, 2, 3].map((last) => makeRealServer(`10.244.0.${last}`))
+    const outliers = new Outliers()
+    outliers.render(KEY, makeVirtualServer('10.96.0.1', all), 'demo/web')
+    const none = { connections: 0, packetsIn: 0, packetsOut: 0, bytesIn: 0, bytesOut: 0, active: 0, open: 0 }
+    const counts = all.map(() => ({ ...none }))
+    let nowMs = 0
+    /** Two seconds, in which the first one gets so many connections; each asks once and gets no answer if `silent`. */
+    const copy = (connections: number, silent = false): void => {
+      const [first] = counts
+      assert.ok(first)
+      for (let read = 0; read < 8; read++) {
+        if (read === 1 && silent) first.active += connections
+        if (read === 7)
+          for (const [index, one] of counts.entries()) {
+            const isSilent = index === 0 && silent
+            const got = index === 0 ? connections : 3
+            one.connections += got
+            one.packetsIn += got * (isSilent ? 1 : 5)
+            one.packetsOut += isSilent ? 0 : got * 4
+          }
+        const reads = all.map(
+          ({ address, port }, index) => [`${address}:${port}`, { ...none, ...counts[index] }] as const,
+        )
+        outliers.observe(KEY, new Map(reads), (nowMs += 250))
+      }
+    }
+    const limits = () => outliers.rendered(KEY)?.realServers.map(({ upperThreshold }) => upperThreshold)
+    for (let copies = 0; copies < 3; copies++) copy(3)
+    copy(3, true)
+    copy(0)
+    assert.deepEqual([[...outliers.current(nowMs)].map(({ state }) => state), limits()], [['limited'], [1, 0, 0]])
+    for (let copies = 0; copies < 5; copies++) copy(0)
+    assert.deepEqual([[...outliers.current(nowMs)], limits(), outliers.counts.suspected], [[], [0, 0, 0], 0])
+    // It is not limited again for a minute.
+    copy(3, true)
+    copy(0)
+    assert.deepEqual([...outliers.current(nowMs)], [])
+  })
+
   it('see what UDP does by all connections, because IPVS counts none of them as active', () => {
     const model = modelOf({ protocol: 'udp' }, [0])
     let [before, ended] = [0, 0]

@@ -21,19 +21,22 @@ interface Row {
   readonly rounds: number
   /** Of the distribution, in milliseconds. A machine with other work reads the counters later. */
   readonly p99Ms: number
+  /** For so long packets are lost and late, and nobody dies. */
+  readonly impairedS: number
 }
 
 const ROWS = rowsOfRun<Row>(
   [
-    { perSecond: 20, services: 4, rounds: 1, p99Ms: 5000 },
-    { perSecond: 20, services: 8, rounds: 13, p99Ms: 4500 },
-    { perSecond: 5, services: 8, rounds: 13, p99Ms: 6000 },
+    { perSecond: 20, services: 4, rounds: 1, p99Ms: 5000, impairedS: 10 },
+    { perSecond: 20, services: 8, rounds: 13, p99Ms: 4500, impairedS: 600 },
+    { perSecond: 5, services: 8, rounds: 13, p99Ms: 6000, impairedS: 60 },
   ],
   ({ rounds }) => rounds === 1,
 )
 /** Copies that say how many answers are usual take ten seconds; then the deaths, at different moments. */
 const [USUAL_MS, APART_MS] = [11_000, 137]
 const SOON_MS = 30_000
+const SUSPECTED = 'An endpoint does not answer and gets no new connections'
 /** A reset arrives much sooner, and a client that waits repeats its first packet. */
 const [REFUSED_MS, WAITS_MS] = [200, 2500]
 const [FIRST_PORT, LAST_PORT] = [12_000, 59_000]
@@ -44,6 +47,7 @@ class Clients {
   readonly #address: string
   #port = FIRST_PORT
   #isOver = false
+  connections = 0
   /** When the last client began that was not refused at once. */
   #lastMs = 0
 
@@ -80,6 +84,7 @@ class Clients {
   #connect(): void {
     this.#port = this.#port === LAST_PORT ? FIRST_PORT : this.#port + 1
     const atMs = performance.now()
+    this.connections++
     const fd = openSocket(
       undefined,
       { protocol: 'tcp', address: this.service.address, port: 80 },
@@ -98,10 +103,15 @@ class Clients {
   }
 }
 
+async function stop(clients: readonly Clients[], running: readonly Promise<void>[]): Promise<void> {
+  for (const one of clients) one.stop()
+  await Promise.all(running)
+}
+
 const at = (sorted: readonly number[], part: number): number =>
   sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * part))] ?? Number.NaN
 
-for (const { perSecond, services, rounds, p99Ms } of ROWS)
+for (const { perSecond, services, rounds, p99Ms, impairedS } of ROWS)
   describe(`deaths of ${services * rounds} endpoints with ${perSecond} connections a second`, needs(), () => {
     let world: OutlierNode
     let all: readonly OutlierService[]
@@ -128,12 +138,25 @@ for (const { perSecond, services, rounds, p99Ms } of ROWS)
         )
         for (const { service } of clients) await service.haveWeights([1, 1, 1, 1], 60_000)
       }
-      for (const one of clients) one.stop()
-      await Promise.all(running)
+      await stop(clients, running)
       took.sort((a, b) => a - b)
       console.log(
         `last new connection after p50 ${at(took, 0.5)} p90 ${at(took, 0.9)} p99 ${at(took, 0.99)} ms of ${took.length} deaths: ${took.join(' ')}`,
       )
       assert.ok(at(took, 0.99) <= deadline(p99Ms), took.join(' '))
+    })
+
+    it(`no living one is a suspect in ${impairedS} s with 2 % loss and 300 ms delay in each direction`, async () => {
+      const suspicions = (): number => world.bench.log.split(SUSPECTED).length
+      const before = suspicions()
+      world.impair(300, 2)
+      const clients = all.map((one, index) => new Clients(one, `10.2.0.${110 + index}`))
+      const running = clients.map((one) => one.run(4 * perSecond))
+      await sleep(impairedS * 1000)
+      await stop(clients, running)
+      const connections = clients.reduce((sum, one) => sum + one.connections, 0)
+      console.log(`${connections} connections, ${suspicions() - before} suspicions`)
+      assert.ok(connections > (services * perSecond * impairedS) / 2, String(connections))
+      assert.equal(suspicions(), before)
     })
   })
