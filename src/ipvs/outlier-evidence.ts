@@ -24,8 +24,8 @@ export interface Counters {
  * are lost in each direction: so many points have a chance of 0.04^6, four in a billion.
  */
 export const ENOUGH = 6
-/** Evidence that is enough for a limit, which harms nobody who answers. */
-const DOUBTFUL = 2
+/** Evidence that is enough for a limit, which harms nobody who answers; and for one soon after another was wrong. */
+const [DOUBTFUL, VERY_DOUBTFUL] = [2, 4]
 /**
  * A connection without an answer is worth one point at each of these ages in milliseconds: TCP
  * repeats its first packet after 1, 3, 7, 15 and 31 s, and the answer may take 800 ms. All of them
@@ -177,8 +177,8 @@ export class Evidence {
   }
 
   /** Whether a connection limit should stop new connections until it is clear: only of TCP. */
-  isDoubtful(protocol: Protocol, nowMs: number): boolean {
-    return protocol === 'tcp' && this.points(protocol, nowMs) >= DOUBTFUL
+  isDoubtful(protocol: Protocol, nowMs: number, wasWrong = false): boolean {
+    return protocol === 'tcp' && this.points(protocol, nowMs) >= (wasWrong ? VERY_DOUBTFUL : DOUBTFUL)
   }
 
   /** The least time for which the oldest connection without an answer has none; 0: there is no such connection. */

@@ -147,9 +147,11 @@ export function limitOf(
   shownMs: number,
   nowMs: number,
 ): Lets | undefined {
-  if (protocol !== 'tcp' || state !== 'healthy' || nowMs < noLimitUntilMs) return undefined
-  if (evidence.isDoubtful(protocol, nowMs) && shownMs - (evidence.silentSinceMs ?? shownMs) >= ANSWER_MS) return STOPPED
-  return evidence.isShort ? LIMITED : undefined
+  if (protocol !== 'tcp' || state !== 'healthy') return undefined
+  const wasWrong = nowMs < noLimitUntilMs
+  const othersAnswer = shownMs - (evidence.silentSinceMs ?? shownMs) >= ANSWER_MS
+  if (othersAnswer && evidence.isDoubtful(protocol, nowMs, wasWrong)) return STOPPED
+  return evidence.isShort && !wasWrong ? LIMITED : undefined
 }
 
 /** Answers of real servers. */

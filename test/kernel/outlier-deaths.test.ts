@@ -28,8 +28,8 @@ interface Row {
 const ROWS = rowsOfRun<Row>(
   [
     { perSecond: 20, services: 4, rounds: 1, p99Ms: 5000, impairedS: 10 },
-    { perSecond: 20, services: 8, rounds: 13, p99Ms: 4500, impairedS: 600 },
-    { perSecond: 5, services: 8, rounds: 13, p99Ms: 6000, impairedS: 60 },
+    { perSecond: 20, services: 4, rounds: 25, p99Ms: 4500, impairedS: 600 },
+    { perSecond: 5, services: 4, rounds: 25, p99Ms: 6000, impairedS: 60 },
   ],
   ({ rounds }) => rounds === 1,
 )
