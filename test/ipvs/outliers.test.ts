@@ -249,10 +249,17 @@ describe('Outliers', () => {
     assert.deepEqual([[...outliers.current(nowMs)].map(({ state }) => state), limits()], [['limited'], [1, 0, 0]])
     for (let copies = 0; copies < 5; copies++) copy(0)
     assert.deepEqual([[...outliers.current(nowMs)], limits(), outliers.counts.suspected], [[], [0, 0, 0], 0])
-    // It is not limited again for a minute.
+    // It is not limited again for a minute, unless more of them get no answer.
     copy(3, true)
     copy(0)
     assert.deepEqual([...outliers.current(nowMs)], [])
+    copy(3)
+    copy(5, true)
+    copy(0)
+    assert.deepEqual(
+      [...outliers.current(nowMs)].map(({ state }) => state),
+      ['limited'],
+    )
   })
 
   it('see what UDP does by all connections, because IPVS counts none of them as active', () => {

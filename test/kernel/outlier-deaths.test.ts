@@ -27,9 +27,9 @@ interface Row {
 
 const ROWS = rowsOfRun<Row>(
   [
-    { perSecond: 20, services: 4, rounds: 1, p99Ms: 5000, impairedS: 10 },
-    { perSecond: 20, services: 4, rounds: 25, p99Ms: 4500, impairedS: 600 },
-    { perSecond: 5, services: 4, rounds: 25, p99Ms: 6000, impairedS: 60 },
+    { perSecond: 20, services: 4, rounds: 1, p99Ms: 10_000, impairedS: 10 },
+    { perSecond: 20, services: 8, rounds: 5, p99Ms: 6500, impairedS: 120 },
+    { perSecond: 5, services: 8, rounds: 3, p99Ms: 8000, impairedS: 10 },
   ],
   ({ rounds }) => rounds === 1,
 )
