@@ -76,6 +76,7 @@ export class Evidence {
   /** Connections since the last answer, and packets from clients since. */
   #waiting: Group[] = []
   #waitingPackets = 0
+  #askedMs = Number.NEGATIVE_INFINITY
   #answerMs: number | undefined
   #answerFromMs = Number.NEGATIVE_INFINITY
   #answeredCopies = 0
@@ -155,6 +156,11 @@ export class Evidence {
     return this.#waiting[0]?.atMs
   }
 
+  /** When a copy showed the last packet from clients without an answer to any. */
+  get askedMs(): number {
+    return this.#askedMs
+  }
+
   /** Connections without an answer since the last one. */
   get unanswered(): number {
     return sum(this.#waiting)
@@ -215,6 +221,7 @@ export class Evidence {
   /** The exact count says when some of the connections had arrived; the others may have come just before the copy. */
   #wait(connections: number, packetsIn: number, nowMs: number): void {
     this.#waitingPackets += packetsIn
+    this.#askedMs = nowMs
     let left = connections
     for (const group of this.#arrived) {
       const dated = Math.min(left, group.connections)

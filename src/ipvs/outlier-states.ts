@@ -57,9 +57,9 @@ export interface Tracked {
    * too, gets no further one before it has less than three quarters of them.
    */
   limit: number
-  /** Connections that it still gets, reads until it gets none at all, and active ones when that began. */
+  /** Connections that it still gets, until when it gets them, and active ones when that began. */
   lets: number
-  reads: number
+  letsUntilMs: number
   activeBefore: number
   /** Suspicions in a row. */
   failures: number
@@ -75,7 +75,7 @@ export function newlyTracked(): Tracked {
     sinceMs: 0,
     limit: 0,
     lets: 0,
-    reads: 0,
+    letsUntilMs: 0,
     activeBefore: 0,
     failures: 0,
     nextTrialMs: 0,
@@ -90,27 +90,27 @@ export function isOut({ state }: Tracked): boolean {
   return state !== 'healthy'
 }
 
-/** Connections that a real server still gets, and for how many reads. */
+/** Connections that a real server still gets, and for how long. */
 export interface Lets {
   readonly lets: number
-  readonly reads: number
+  readonly ms: number
 }
 
-/** Connections that a limited real server still gets, enough to be judged by, and for how many reads. */
-const LIMITED = { lets: 5, reads: 4 }
+/** Connections that a limited real server still gets, enough to be judged by, and for how long. */
+const LIMITED = { lets: 5, ms: 1000 }
 /** It gets none: enough of them wait already. */
-const STOPPED = { lets: 0, reads: 0 }
+const STOPPED = { lets: 0, ms: 0 }
 /** One connection, whenever it comes. */
-export const TRIED = { lets: 1, reads: Number.POSITIVE_INFINITY }
+export const TRIED = { lets: 1, ms: Number.POSITIVE_INFINITY }
 /** With this connection limit IPVS gives a real server no connection while it has one. */
 const NONE = 1
 
 /** @param lets absent: as many connections as it may have anyway, or none with the weight 0 */
 export function enter(tracked: Tracked, state: Tracked['state'], nowMs: number, some?: Lets): void {
   const { active, open } = tracked.evidence.exact
-  const { lets, reads } = some ?? { lets: 0, reads: 0 }
+  const { lets, ms } = some ?? { lets: 0, ms: 0 }
   const limit = some === undefined ? 0 : lets === 0 ? NONE : open + lets
-  Object.assign(tracked, { state, sinceMs: nowMs, limit, lets, reads, activeBefore: active })
+  Object.assign(tracked, { state, sinceMs: nowMs, limit, lets, letsUntilMs: nowMs + ms, activeBefore: active })
 }
 
 /**
@@ -118,10 +118,10 @@ export function enter(tracked: Tracked, state: Tracked['state'], nowMs: number, 
  * limit counts those that are closing, and as many of them may end as new ones come, so the exact
  * number of active ones decides.
  */
-export function stopLater(tracked: Tracked): boolean {
-  tracked.reads--
+export function stopLater(tracked: Tracked, nowMs: number): boolean {
   const { active } = tracked.evidence.exact
-  if (tracked.limit === NONE || (tracked.reads > 0 && active < tracked.activeBefore + tracked.lets)) return false
+  if (tracked.limit === NONE || (nowMs < tracked.letsUntilMs && active < tracked.activeBefore + tracked.lets))
+    return false
   tracked.limit = NONE
   return true
 }
@@ -132,8 +132,9 @@ export function stopLater(tracked: Tracked): boolean {
  * without an answer have become no suspicion: their clients have given up.
  */
 export function isLimitedInVain({ state, sinceMs, evidence }: Tracked, nowMs: number): boolean {
-  const enoughMs = (evidence.silentSinceMs === undefined ? 2 : 4) * LONGEST_COPY_MS
-  return state === 'limited' && nowMs - sinceMs >= enoughMs
+  if (state !== 'limited') return false
+  if (evidence.silentSinceMs === undefined) return nowMs - sinceMs >= 2 * LONGEST_COPY_MS
+  return nowMs - Math.max(sinceMs, evidence.askedMs) >= 4 * LONGEST_COPY_MS
 }
 
 /**

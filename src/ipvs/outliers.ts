@@ -203,7 +203,7 @@ export class Outliers {
     const { protocol, realServers } = watched.base
     for (const [name, tracked] of watched.servers) {
       const { state, nextTrialMs, evidence } = tracked
-      if ((state === 'limited' || state === 'on-trial') && stopLater(tracked)) this.#changes++
+      if ((state === 'limited' || state === 'on-trial') && stopLater(tracked, nowMs)) this.#changes++
       if (state === 'suspect' && nowMs >= nextTrialMs) this.#try(key, watched, name, tracked, nowMs)
       else if (state === 'on-trial' && evidence.silenceMs(nowMs) >= TRIAL_MS)
         this.#suspect(key, watched, name, tracked, nowMs)
