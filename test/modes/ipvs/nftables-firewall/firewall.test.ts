@@ -424,6 +424,27 @@ describe('NftablesFirewall and other programs', () => {
     assert.deepEqual(new Set(node.writers), new Set([77]))
   })
 
+  it('rebuilds a table of 1,000 Services before a pass, and leaves one of 3,000 to a pass', async () => {
+    for (const [count, isRebuilt] of [
+      [1000, true],
+      [3000, false],
+    ] as const) {
+      const all = Array.from({ length: count }, (_, index) =>
+        frontendOf({ address: `10.97.${index >> 8}.${index & 255}` }, ['10.244.1.1']),
+      )
+      const node = new Process().want(...all)
+      await node.settle()
+      node.memory.flush()
+      const { resumed } = node
+      node.listener?.onChanged('IPv4', true, 77)
+      await eventually(() => assert.ok(node.resumed > resumed))
+      const last = nftKey({ kind: 'element', family: 'IPv4', set: 'virtual-ips', value: all.at(-1)?.address ?? '' })
+      assert.equal(node.item(last) !== undefined, isRebuilt, `${count} Services`)
+      await node.settle()
+      assert.ok(node.item(last) !== undefined)
+    }
+  })
+
   it('repairs an element that was removed', async () => {
     const node = new Process().want(web)
     await node.settle()
