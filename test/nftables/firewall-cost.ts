@@ -1,7 +1,7 @@
 /**
  * What the nftables firewall costs on this machine's own kernel, as processor time of this process: the start, a restart that finds its tables, lost
  * announcements, the end, and single changes; with the longest stretch in which the event loop did not turn.
- * `unshare -n node test/nftables/firewall-cost.ts --services 50000`
+ * `unshare -n node --expose-gc test/nftables/firewall-cost.ts --services 50000`
  */
 import { parseArgs } from 'node:util'
 import { NetlinkSocket } from '../../native/netlink-socket.ts'
@@ -44,6 +44,8 @@ NetlinkSocket.prototype.receive = function () {
 
 /** Prints what work costs. `of`: how many times it does the same. */
 async function measured(name: string, work: () => Promise<unknown>, of = 1): Promise<void> {
+  // With --expose-gc, so that what was made before is not collected meanwhile.
+  globalThis.gc?.()
   let [isOver, longestMs, turnedMs] = [false, 0, ofThread()]
   const beganMs = ofProcess()
   kernelMs = 0
