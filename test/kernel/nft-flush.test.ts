@@ -6,6 +6,7 @@
 import assert from 'node:assert/strict'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { createInterface } from 'node:readline'
 import { after, before, describe, it } from 'node:test'
 import { NFT } from '../support/bare-guest.ts'
 import { Cluster } from '../support/cluster.ts'
@@ -13,22 +14,18 @@ import { ClusterTraffic } from '../support/cluster-traffic.ts'
 import { type Workbench } from '../support/daemon.ts'
 import { eventually } from '../support/deadline.ts'
 import { bothFamilies, everyKind, FAMILIES, frontend, KINDS, settled } from '../support/every-kind.ts'
+import { rowsOfRun } from '../support/extent.ts'
 import { rulesText } from '../support/kernel-state.ts'
 import { run } from '../support/programs.ts'
 import { needs } from './needs.ts'
 
-const ESTABLISHED = 200
-const NEW = 1000
-const PER_SECOND = 250
-const PERIOD_MS = 500
-/** Between two flushes, without the time that one takes. */
-const PAUSE_S = 0.03
-const FLUSHES = 40
+/** `pauseMs`: between two flushes. In a full run 100 a second for 10 s. */
+const QUICK = { established: 200, periodMs: 500, fresh: 1000, perSecond: 250, flushes: 40, pauseMs: 30 }
+const FULL = { established: 1000, periodMs: 2000, fresh: 10_000, perSecond: 500, flushes: 1000, pauseMs: 10 }
+const [EXTENT = QUICK] = rowsOfRun([FULL, QUICK], (row) => row === QUICK)
 const PLACES = FAMILIES.flatMap((family) => KINDS.map((kind) => frontend(1, kind, family, 'tcp')))
-/** Flushes until the input ends; prints a line for each. */
-const FLUSHER = `while read -t ${PAUSE_S}; [ $? -gt 128 ]; do
-  ${NFT} flush ruleset 2>&1 && echo flushed
-done`
+/** Typed into one nft, because to start one takes longer than 10 ms; it prints the tables that are left. */
+const FLUSH = 'flush ruleset\nlist tables\n'
 
 describe('tables that belong to the daemon', needs('nft', 'kernel>=6.9', 'program:gcc'), () => {
   let cluster: Cluster
@@ -54,31 +51,37 @@ describe('tables that belong to the daemon', needs('nft', 'kernel>=6.9', 'progra
   })
 
   it('survive flushes of all rules: no connection is dropped, none fails, and nothing is repaired', async (t) => {
-    const held = await traffic.hold(PLACES, ESTABLISHED, PERIOD_MS)
-    const fresh = await traffic.rate(PLACES, PER_SECOND)
+    const held = await traffic.hold(PLACES, EXTENT.established, EXTENT.periodMs)
+    const fresh = await traffic.rate(PLACES, EXTENT.perSecond)
     // With handles, which tables that are written again would not keep.
     const tables = (): string[] => FAMILIES.map((family) => rulesText(`nft -a list table ${nameOf(family)} kube-ipvs`))
     const whole = tables()
     run([NFT, 'add', 'table', 'ip', 'foreign'])
-    const flusher = spawn('bash', ['-c', FLUSHER], { stdio: ['pipe', 'pipe', 'inherit'] })
+    const flusher = spawn(NFT, ['-i'], { stdio: ['pipe', 'pipe', 'inherit'] })
     t.after(() => flusher.kill())
-    let printed = ''
-    flusher.stdout.on('data', (chunk) => {
-      printed += chunk
+    let flushes = 0
+    createInterface({ input: flusher.stdout }).on('line', (line) => {
+      if (line === 'table ip6 kube-ipvs') flushes++
     })
-    const flushes = (): number => printed.match(/^flushed$/gm)?.length ?? 0
     const start = performance.now()
+    const timer = setInterval(() => flusher.stdin.write(FLUSH), EXTENT.pauseMs)
+    t.after(() => clearInterval(timer))
     await eventually(async () => {
-      assert.ok(flushes() >= FLUSHES, printed.slice(-1000))
-      assert.ok((await fresh.report()).made >= NEW)
-    }, 60_000)
+      assert.ok(flushes >= EXTENT.flushes, `${flushes} flushes`)
+      assert.ok((await fresh.report()).made >= EXTENT.fresh)
+    }, 120_000)
     const seconds = (performance.now() - start) / 1000
+    clearInterval(timer)
     flusher.stdin.end()
     await once(flusher, 'close')
     const [established, made] = [await held.report(), await fresh.report()]
-    t.diagnostic(`${flushes()} flushes in ${seconds.toFixed(1)} s; ${JSON.stringify([established, made])}`)
+    t.diagnostic(`${flushes} flushes in ${seconds.toFixed(1)} s; ${JSON.stringify([established, made])}`)
     assert.doesNotMatch(run([NFT, 'list', 'tables']), /foreign/)
-    assert.deepEqual([established.connections, established.dropped], [ESTABLISHED, 0], held.failures.slice(0, 1000))
+    assert.deepEqual(
+      [established.connections, established.dropped],
+      [EXTENT.established, 0],
+      held.failures.slice(0, 1000),
+    )
     assert.equal(made.failed, 0, fresh.failures.slice(0, 1000))
     assert.deepEqual(tables(), whole)
     assert.doesNotMatch(bench.log, /repair/i)
