@@ -40,7 +40,7 @@ describe('the firewall of ipvs mode', needs('iptables-nft', 'nft', 'program:gcc'
   before(async () => {
     cluster = Cluster.start([])
     traffic = await ClusterTraffic.start()
-    bench = bothFamilies({ syncPeriod: '10s' }, CIDRS)
+    bench = bothFamilies({ syncPeriod: '2s' }, CIDRS)
     bench.write('web.yaml', ...everyKind(1, ['a', 'c']))
     daemon = bench.start()
     await settled(1, 2)
