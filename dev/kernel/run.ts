@@ -137,12 +137,18 @@ function guestStreams(
   return { out, err, stdout, stderr, control }
 }
 
+/**
+ * The keeper needs 3 s and a few processes, which take long on a starved machine. A keeper that was
+ * killed sooner would leave its guest behind: it is in a process group of its own.
+ */
+const KEEPER_MS = 120_000
+
 /** Ends the guest through its keeper, and kills the process group if that does not help. */
 async function killGroup(child: ChildProcess, finished: AbortSignal): Promise<void> {
   if (child.pid === undefined) return
   guestStreams(child).control.destroy()
   child.kill('SIGTERM')
-  await sleep(5_000, undefined, { signal: finished }).catch(() => undefined)
+  await sleep(KEEPER_MS, undefined, { signal: finished }).catch(() => undefined)
   if (finished.aborted) return
   try {
     process.kill(-child.pid, 'SIGKILL')
