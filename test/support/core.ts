@@ -65,7 +65,7 @@ export function coreTests(firewall: Firewall): void {
     })
 
     it('has every virtual server, and the rules of this firewall', async () => {
-      await settled(4)
+      await settled(4, undefined, undefined, 60_000)
       await eventually(() => void run(firewall.proof))
       const line = firewall.name === 'nftables' ? /"Using the firewall" firewall="nftables"/ : `"${firewall.backEnd}"`
       await eventually(() => assert.match(bench.log, new RegExp(line)))
@@ -144,7 +144,8 @@ export function coreTests(firewall: Firewall): void {
 
     it('is empty after cleanup', async () => {
       await bench.stop(daemon)
-      assert.equal((await bench.run('cleanup')).code, 0)
+      const cleanup = await bench.run('cleanup')
+      assert.equal(cleanup.code, 0, cleanup.stderr)
       assert.deepEqual([virtualServers(), boundAddresses()], [[], []])
       assert.notEqual(finish(firewall.proof).code, 0)
     })
