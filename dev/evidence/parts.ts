@@ -3,6 +3,7 @@ import { apiLoad } from './api-load.ts'
 import { fuzz } from './fuzz/part.ts'
 import { kernels } from './kernels.ts'
 import type { Part } from './part.ts'
+import { soak } from './soak.ts'
 import { supplyChain } from './supply-chain.ts'
 import { upgrade } from './upgrade.ts'
 
