@@ -36,28 +36,37 @@ export type Change =
   /** The API server ends all watches, or resets all connections. */
   | { readonly kind: 'interruption'; readonly how: 'end' | 'reset' }
 
-/** So many rounds have every kind of change; each block of the statistics is one cycle. */
+/** Rounds differ by what happens in them seldom, in cycles of so many. Each block of the statistics is one cycle. */
 export const ROUNDS_A_CYCLE = 4
+/**
+ * At 100 changes a second at least 16 minutes: the program makes no more than three switches of mode
+ * and firewall in a quarter of an hour, and one round has three.
+ */
+const CHANGES_FROM_SWITCHES_TO_SWITCHES = 96_000
 
 /** What happens at which share of a round, in the order of the shares. */
-function scheduled(round: number): readonly (readonly [share: number, change: Change])[] {
-  const settings = (some: Partial<Settings>): Change => ({ kind: 'settings', settings: { ...START_SETTINGS, ...some } })
-  const special: Partial<Settings> =
-    [
-      { reload: 2 },
-      { virtualAddresses: 'routes' } as const,
-      { firewall: 'nftables' } as const,
-      { mode: 'iptables' } as const,
-    ][round % ROUNDS_A_CYCLE] ?? {}
+function scheduled(round: number, length: number): readonly (readonly [share: number, change: Change])[] {
+  const settings = (some: Partial<Settings> = {}): Change => ({
+    kind: 'settings',
+    settings: { ...START_SETTINGS, ...some },
+  })
+  const place = round % ROUNDS_A_CYCLE
+  const cycles = Math.ceil(CHANGES_FROM_SWITCHES_TO_SWITCHES / length / ROUNDS_A_CYCLE)
+  const hasSwitches = round % (cycles * ROUNDS_A_CYCLE) === 1
+  const [first, second] = hasSwitches
+    ? ([{ mode: 'iptables' }, { firewall: 'nftables' }] as const)
+    : place === 2
+      ? ([{ virtualAddresses: 'routes' }, { virtualAddresses: 'routes', reload: 1 }] as const)
+      : ([{ reload: 1 }, { reload: 2 }] as const)
   return [
-    [0.05, settings({ reload: 1 })],
-    [0.1, { kind: 'address', address: round, isThere: true }],
-    [0.15, { kind: 'zone', zone: 1 }],
-    [0.2, settings(special)],
-    [0.3, { kind: 'interruption', how: round % ROUNDS_A_CYCLE === 0 ? 'reset' : 'end' }],
-    [0.5, settings({})],
-    [0.55, { kind: 'zone', zone: 0 }],
-    [0.6, { kind: 'address', address: round, isThere: false }],
+    [0.05, { kind: 'address', address: round, isThere: true }],
+    [0.1, settings(first)],
+    [0.2, { kind: 'zone', zone: 1 }],
+    [0.3, { kind: 'interruption', how: place === 0 ? 'reset' : 'end' }],
+    [0.4, settings(second)],
+    [0.5, { kind: 'zone', zone: 0 }],
+    [0.55, { kind: 'address', address: round, isThere: false }],
+    [0.7, settings()],
   ]
 }
 
@@ -90,7 +99,7 @@ export class Changes {
   /** So many changes, more only where a way back is longer; after the last the state is that of the start. */
   *round(length: number): Generator<Change, void, undefined> {
     const round = this.#rounds++
-    const waiting = scheduled(round).map(([share, change]) => [Math.floor(share * length), change] as const)
+    const waiting = scheduled(round, length).map(([share, change]) => [Math.floor(share * length), change] as const)
     for (let made = 0; made < length || this.left > 0; made++) {
       const due = waiting[0]
       if (due !== undefined && due[0] <= made) {

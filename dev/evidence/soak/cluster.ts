@@ -12,7 +12,7 @@ import {
   namespaceOf,
   serviceName,
 } from '../../api-server/generate.ts'
-import { asObject, type Json } from '../../api-server/store.ts'
+import { type ApiStore, asObject, type Json } from '../../api-server/store.ts'
 
 /** Services of the start state; higher numbers come and go. */
 export const SERVICES = 1_000
@@ -49,11 +49,10 @@ const ANNOTATIONS: readonly Readonly<Record<string, string>>[] = [
   { 'outlier-detection': 'true' },
 ]
 
-/** Keys of both objects in the API server. */
-export const keyOfService = (service: number): string => `${namespaceOf(service)}/${serviceName(service)}`
-export const keyOfSlice = (service: number): string => `${keyOfService(service)}-x7k2p`
+const keyOfService = (service: number): string => `${namespaceOf(service)}/${serviceName(service)}`
+const keyOfSlice = (service: number): string => `${keyOfService(service)}-x7k2p`
 
-export function serviceObject(service: number, { life, annotation, ranges }: ServiceState): Json {
+function serviceObject(service: number, { life, annotation, ranges }: ServiceState): Json {
   const object = makeService(service)
   const metadata = asObject(object['metadata'])
   const chosen = annotation === 0 ? {} : ANNOTATIONS[annotation % ANNOTATIONS.length]
@@ -107,7 +106,7 @@ function rangesOf(ranges: number): string[] {
 }
 
 /** Of a state other than 0 one to five addresses are new, and sometimes there are more. */
-export function addressesOf(service: number, endpoints: number): string[] {
+function addressesOf(service: number, endpoints: number): string[] {
   const changed = endpoints === 0 ? 0 : 1 + (endpoints % ENDPOINTS)
   const count = endpoints % 6 === 1 ? ENDPOINTS + 3 : ENDPOINTS
   return Array.from({ length: count }, (_, index) =>
@@ -115,10 +114,33 @@ export function addressesOf(service: number, endpoints: number): string[] {
   )
 }
 
-export function sliceObject(service: number, { life, endpoints }: ServiceState): Json {
+function sliceObject(service: number, { life, endpoints }: ServiceState): Json {
   const object = makeSlice(service, addressesOf(service, endpoints), endpoints + 1)
   const metadata = asObject(object['metadata'])
   return { ...object, metadata: { ...metadata, uid: `${String(metadata['uid'])}-${life}` } }
+}
+
+/** Writes what differs between two states of a Service; undefined where it is not there. */
+export function writeService(
+  store: ApiStore,
+  service: number,
+  from: ServiceState | undefined,
+  to: ServiceState | undefined,
+): void {
+  if (to === undefined) {
+    if (from === undefined) return
+    store.delete('services', keyOfService(service))
+    store.delete('endpointslices', keyOfSlice(service))
+    return
+  }
+  if (from === undefined || from.annotation !== to.annotation || from.ranges !== to.ranges)
+    store.put('services', serviceObject(service, to))
+  if (from === undefined || from.endpoints !== to.endpoints) store.put('endpointslices', sliceObject(service, to))
+}
+
+/** Writes the start state. */
+export function writeStart(store: ApiStore): void {
+  for (let service = 0; service < SERVICES; service++) writeService(store, service, undefined, START)
 }
 
 /** The Node; its zone decides weights. */

@@ -7,7 +7,7 @@ const { renameSync, writeFileSync } = require('node:fs')
 
 const file = process.env['KUBE_IPVS_SOAK_FILE'] ?? ''
 const timer = setTimeout(() => {}, 0)
-const CLASSES = { timers: timer.constructor, promises: Promise, abortSignals: AbortSignal, maps: Map, sets: Set }
+const CLASSES = { timers: timer.constructor, promises: Promise }
 clearTimeout(timer)
 
 process.on('SIGUSR2', () => {

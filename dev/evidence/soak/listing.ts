@@ -44,12 +44,16 @@ const addressOf = (line: string): string[] => {
 /** Of `ipset save`. A set grows with its entries and does not shrink. */
 export const setLine = (line: string): string => line.replaceAll(/ (?:hashsize|maxelem|bucketsize|initval) \S+/g, '')
 
-/** Of iptables-save: chains in any order, and each rule with its place in its chain. */
+/**
+ * Of iptables-save: chains in any order, and each rule with its place in its chain. Chains of the
+ * kernel are there once a table is, and iptables mode leaves KUBE-FIREWALL, which is kubelet's too.
+ */
 export function ruleLines(lines: readonly string[]): string[] {
   const places = new Map<string, number>()
   let table = ''
   return lines.flatMap((line) => {
     if (line.startsWith('*')) table = line
+    if (/^:[A-Z]+ ACCEPT |\bKUBE-FIREWALL\b/.test(line)) return []
     if (line.startsWith(':')) return [`${table} ${line.replace(/ \[\d+:\d+\]/, '')}`]
     const [, chain] = /^-A (\S+)/.exec(line) ?? []
     if (chain === undefined) return []
@@ -59,7 +63,13 @@ export function ruleLines(lines: readonly string[]): string[] {
   })
 }
 
-/** Of `nft -j list ruleset`: tables, chains, rules with their place, sets, and each element by itself. */
+/** What iptables-nft-save prints. */
+const OF_IPTABLES = new Set(['filter', 'nat', 'mangle', 'raw', 'security'])
+
+/**
+ * Of `nft -j list ruleset` without the tables of iptables: tables, chains, rules with their place,
+ * sets, and each element by itself.
+ */
 export function nftLines(text: string): string[] {
   const places = new Map<string, number>()
   const { nftables } = JSON.parse(text) as { readonly nftables: readonly object[] } // by nft
@@ -67,6 +77,7 @@ export function nftLines(text: string): string[] {
     Object.entries(entry).flatMap(([kind, value]: [string, unknown]) => {
       if (kind === 'metainfo') return []
       const { handle: _, elem, ...rest } = asObject(value)
+      if (OF_IPTABLES.has(String(rest[kind === 'table' ? 'name' : 'table']))) return []
       // The size of a set grows with its elements.
       const fixed = JSON.stringify({ ...rest, size: undefined })
       if (kind === 'rule') {
@@ -92,11 +103,17 @@ export function countsOf(listing: Listing): Readonly<Record<string, number>> {
   return counts
 }
 
-/** Lines that only one of them has, with a sign. */
+/** Lines that one of them has more often, with a sign. */
 export function differences(wanted: Listing, found: Listing): string[] {
-  const [before, after] = [new Set(wanted), new Set(found)]
+  const extra = new Map<string, number>()
+  for (const line of found) extra.set(line, (extra.get(line) ?? 0) + 1)
+  const missing = wanted.filter((line) => {
+    const count = extra.get(line) ?? 0
+    extra.set(line, count - 1)
+    return count <= 0
+  })
   return [
-    ...wanted.filter((line) => !after.has(line)).map((line) => `missing: ${line}`),
-    ...found.filter((line) => !before.has(line)).map((line) => `extra: ${line}`),
+    ...missing.map((line) => `missing: ${line}`),
+    ...[...extra].flatMap(([line, count]) => (count > 0 ? [`extra: ${line}`] : [])),
   ]
 }

@@ -12,7 +12,7 @@ import { addNodeAddress, type ConfigurationPaths, NODE_NAME, writeConfiguration 
 import { MeasuredProgram } from '../../bench/measured-program.ts'
 import { NODE_FLAGS } from '../../node-flags.ts'
 import { type Change, type Settings, START_SETTINGS } from './changes.ts'
-import { keyOfService, keyOfSlice, nodeObject, SERVICES, serviceObject, sliceObject, START } from './cluster.ts'
+import { nodeObject, writeService, writeStart } from './cluster.ts'
 
 /** Events that a watch can resume from: a minute of changes. The default would take the guest's memory. */
 const HISTORY = 6_000
@@ -29,9 +29,6 @@ export interface Inside {
   /** All timers, also those that keep nothing running. */
   readonly timers: number
   readonly promises: number
-  readonly abortSignals: number
-  readonly maps: number
-  readonly sets: number
 }
 
 export class SoakNode {
@@ -47,10 +44,7 @@ export class SoakNode {
     const server = new ApiServer()
     server.store.historyLimit = HISTORY
     server.store.put('nodes', nodeObject(NODE_NAME, 0))
-    for (let service = 0; service < SERVICES; service++) {
-      server.store.put('services', serviceObject(service, START))
-      server.store.put('endpointslices', sliceObject(service, START))
-    }
+    writeStart(server.store)
     await server.listen()
     return new SoakNode(entry, server)
   }
@@ -84,7 +78,8 @@ export class SoakNode {
   async apply(change: Change): Promise<void> {
     switch (change.kind) {
       case 'service':
-        return this.#service(change)
+        writeService(this.#server.store, change.service, change.from, change.to)
+        return
       case 'zone':
         this.#server.store.put('nodes', nodeObject(NODE_NAME, change.zone))
         return
@@ -100,20 +95,6 @@ export class SoakNode {
         if (change.how === 'end') this.#server.endWatches()
         else this.#server.resetConnections()
     }
-  }
-
-  #service({ service, from, to }: Change & { readonly kind: 'service' }): void {
-    const { store } = this.#server
-    if (to === undefined) {
-      if (from === undefined) return
-      store.delete('services', keyOfService(service))
-      store.delete('endpointslices', keyOfSlice(service))
-      return
-    }
-    const isNew = from === undefined
-    if (isNew || from.annotation !== to.annotation || from.ranges !== to.ranges)
-      store.put('services', serviceObject(service, to))
-    if (isNew || from.endpoints !== to.endpoints) store.put('endpointslices', sliceObject(service, to))
   }
 
   #configure({ mode, firewall, virtualAddresses, reload }: Settings): ConfigurationPaths {

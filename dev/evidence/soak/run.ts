@@ -98,7 +98,7 @@ export class Soak {
         const { anonymousMiB, settledMs, differences: left, inside } = checkpoints.at(-1) ?? { anonymousMiB: 0 }
         this.#say(
           `round ${round + 1} (${rounds}): ${this.#count} changes in ${since()} s, ${anonymousMiB.toFixed(1)} MiB, equal after ${settledMs} ms, ` +
-            `${left?.length} differences${inside === undefined ? '' : `, heap ${(inside.heapBytes / 2 ** 20).toFixed(2)} MiB, ${inside.timers} timers`}`,
+            `${left?.length === 0 ? 'none different' : left?.join('; ')}${inside === undefined ? '' : `, heap ${(inside.heapBytes / 2 ** 20).toFixed(2)} MiB, ${inside.timers} timers`}`,
         )
       }
     } finally {
