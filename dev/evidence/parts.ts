@@ -7,4 +7,4 @@ import { soak } from './soak.ts'
 import { supplyChain } from './supply-chain.ts'
 import { upgrade } from './upgrade.ts'
 
-export const PARTS: readonly Part[] = [supplyChain, kernels, upgrade, fuzz, apiLoad]
+export const PARTS: readonly Part[] = [supplyChain, kernels, upgrade, fuzz, apiLoad, soak]

@@ -264,6 +264,9 @@ describe('the judgement of the soak', () => {
     assert.equal(figures['changes'], 400_000)
     assert.equal(figures['changesASecond'], 400)
     assert.equal(figures['operations'], 7)
+    const { rows } = figures['cycles'] as { readonly rows: readonly unknown[] } // the last checkpoint of each cycle
+    assert.equal(rows.length, 10)
+    assert.deepEqual(rows[0], [40_000, 51.5, 20, 30, 30])
     assert.equal(figures['endpointChanges'], 5)
     assert.deepEqual(figures['eventLoopDelay'], {
       count: 10,

@@ -67,7 +67,13 @@ export function judgeSoak(outcome: SoakOutcome): PartResult {
     ...(outcome.lostProbes > 0 ? [`${outcome.lostProbes} changes did not reach the kernel within a minute`] : []),
     ...(anonymous === undefined ? ['the run was too short for a slope'] : []),
   ]
-  return { problems, ...figures, checkpoints }
+  const columns = ['changes', 'anonymousMiB', 'heapMiB', 'descriptors', 'timers']
+  const rows = checkpoints.flatMap(({ changes: made, anonymousMiB, descriptors, inside }) =>
+    inside === undefined
+      ? []
+      : [[made, rounded(anonymousMiB, 1), rounded(inside.heapBytes / MIB, 2), descriptors, inside.timers]],
+  )
+  return { problems, ...figures, cycles: { columns, rows } }
 }
 
 const percentiles = (values: readonly number[]): object =>
