@@ -391,18 +391,22 @@ describe('rtnetlink on a real kernel', () => {
   })
 
   it('dump survives being aborted half way', async () => {
-    const batch = new MessageBatch()
-    for (let i = 0; i < 200; i++)
-      encodeAddAddress(batch, { address: `10.102.0.${i}`, prefixLength: 32, interfaceIndex: index })
-    for (let i = 0; i < 9; i++) await rtnetlink.transact(batch)
+    // So many that the kernel answers in many datagrams.
+    const addresses = Array.from({ length: 1000 }, (_, i) => `10.102.${i >> 8}.${i & 255}`)
+    const transact = async (encode: typeof encodeAddAddress): Promise<void> => {
+      for (let first = 0; first < addresses.length; first += 200) {
+        const batch = new MessageBatch()
+        for (const address of addresses.slice(first, first + 200))
+          encode(batch, { address, prefixLength: 32, interfaceIndex: index })
+        await rtnetlink.transact(batch)
+      }
+    }
+    await transact(encodeAddAddress)
     const abort = new AbortController()
     const aborted = rtnetlink.listAddresses({ signal: abort.signal, budget: oneByOne() })
     abort.abort(new Error('enough'))
     await assert.rejects(aborted, /enough/)
-    assert.equal((await rtnetlink.listAddresses({ interfaceIndex: index })).length, 200)
-    batch.reset()
-    for (let i = 0; i < 200; i++)
-      encodeDeleteAddress(batch, { address: `10.102.0.${i}`, prefixLength: 32, interfaceIndex: index })
-    await rtnetlink.transact(batch)
+    assert.equal((await rtnetlink.listAddresses({ interfaceIndex: index })).length, 1000)
+    await transact(encodeDeleteAddress)
   })
 })

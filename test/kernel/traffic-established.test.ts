@@ -12,7 +12,7 @@ import { firewallOfRun } from '../../dev/testing/firewalls.ts'
 import { ADDRESSES, Cluster } from '../support/cluster.ts'
 import type { Workbench } from '../support/daemon.ts'
 import { service, slice } from '../support/manifests.ts'
-import { boundAddresses, localRoutes, rulesText, virtualServers } from '../support/kernel-state.ts'
+import { boundAddresses, localRoutes, virtualServers } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually, until } from '../support/deadline.ts'
 import { bothFamilies, everyKind, FAMILIES, frontend, KINDS, settled } from '../support/every-kind.ts'
@@ -126,10 +126,10 @@ describe('established connections', () => {
   it('survive a SIGKILL while rules are written', async () => {
     const loadBalancerSourceRanges = ['10.0.2.100/32', 'fd00:10:0:2::100/128']
     const { address } = frontend(3, 'LoadBalancer', 'IPv4', 'tcp')
+    // The elements are written in a moment, which a program that lists them would miss.
+    const monitor = firewallOfRun() === undefined ? undefined : await watchFirewall()
     const isWriting = (): boolean =>
-      firewallOfRun() === undefined
-        ? programs().some((name) => /^ip6?tables/.test(name))
-        : rulesText('nft list table ip kube-ipvs').includes(address)
+      monitor === undefined ? programs().some((name) => /^ip6?tables/.test(name)) : monitor.take().includes(address)
     /** Whether a process of iptables, or the first of the elements, was seen before the virtual servers existed. */
     const catchWriting = async (): Promise<boolean> => {
       bench.write('ranges.yaml', ...everyKind(3, ['a'], { loadBalancerSourceRanges }))
@@ -142,8 +142,10 @@ describe('established connections', () => {
     for (let attempt = 1; attempt < ATTEMPTS && !isCaught; attempt++) {
       bench.remove('ranges.yaml')
       await settled(1)
+      monitor?.take()
       isCaught = await catchWriting()
     }
+    monitor?.stop()
     assert.ok(isCaught, 'the firewall was never seen at work')
     await bench.stop(daemon, 'SIGKILL')
     await live.check()
@@ -211,6 +213,25 @@ describe('established connections', () => {
     await live.check()
   })
 })
+
+/** What the kernel announces of nf_tables, since the look before; it is listening when this resolves. */
+async function watchFirewall(): Promise<{ take(): string; stop(): void }> {
+  const monitor = spawn('nft', ['monitor'], { stdio: ['ignore', 'pipe', 'inherit'] })
+  let announced = ''
+  monitor.stdout.on('data', (chunk) => {
+    announced += chunk
+  })
+  const take = (): string => {
+    const taken = announced
+    announced = ''
+    return taken
+  }
+  await until('the first announcement', () => {
+    sh('nft add table ip announced; nft delete table ip announced')
+    return take() !== ''
+  })
+  return { take, stop: () => void monitor.kill() }
+}
 
 /** Whether the virtual servers of the Service with source ranges are there: they wait for their rules. */
 const hasRanges = (): boolean => {

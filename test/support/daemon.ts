@@ -1,7 +1,7 @@
 /** The real daemon as a child process in this network namespace, with its own folder of manifests. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { firewallOfRun } from '../../dev/testing/firewalls.ts'
@@ -56,8 +56,11 @@ export class Workbench {
     return `${this.directory}.config.json`
   }
 
+  /** Replaces a file at once: one that stays empty for long, on a busy machine, counts as one without objects. */
   write(name: string, ...objects: Manifest[]): void {
-    writeFileSync(join(this.directory, name), objects.map((object) => JSON.stringify(object)).join('\n---\n'))
+    const path = join(this.directory, name)
+    writeFileSync(`${path}.new`, objects.map((object) => JSON.stringify(object)).join('\n---\n'))
+    renameSync(`${path}.new`, path)
   }
 
   remove(name: string): void {
