@@ -311,7 +311,8 @@ export class ApiServer {
     const waiting: Buffer[] = []
     let live = false
     const bytesOf = (event: StoreEvent): Buffer | undefined => {
-      const sent = event.kind === kind ? sentEvent(event, selects) : undefined
+      // As a real one: after a backup was restored, a watch from a version that is lost waits for it.
+      const sent = event.kind === kind && event.version > from ? sentEvent(event, selects) : undefined
       return sent && wire.event(sent.type, sent.object)
     }
     const listener = (event: StoreEvent): void => {
@@ -333,7 +334,8 @@ export class ApiServer {
     this.store.listeners.add(listener)
     const bookmarks = setInterval(() => {
       // Its version may be that of an event that is held.
-      if (query.get('allowWatchBookmarks') === 'true' && !this.#isHeld) void watch.body.write(bookmarkNow(false))
+      const isDue = this.store.version >= from && !this.#isHeld
+      if (query.get('allowWatchBookmarks') === 'true' && isDue) void watch.body.write(bookmarkNow(false))
     }, this.#options.bookmarkMs ?? 60_000)
     const end = setTimeout(() => watch.body.end(), Number(query.get('timeoutSeconds') ?? 1800) * 1000)
     response.on('close', () => {
