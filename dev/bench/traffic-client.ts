@@ -19,6 +19,8 @@ export interface TrafficClientOptions {
   readonly namespace?: string
   /** At most 64; connections are made to them in turn. */
   readonly places: readonly TrafficPlace[]
+  /** After so long without a response a connection has failed; default 10 s. */
+  readonly silentSeconds?: number
   /** First source port; two clients of one namespace need different ones. Default 10,000 to hold, 20,000 for a rate. */
   readonly firstPort?: number
 }
@@ -26,7 +28,7 @@ export interface TrafficClientOptions {
 /** Established connections since the start. */
 export interface HeldReport {
   readonly connections: number
-  /** Those that ended, or got no response for 10 s. */
+  /** Those that ended, or got no response for `silentSeconds`. */
   readonly dropped: number
   readonly responses: number
   /** Longest time from a request to its response, in milliseconds. */
@@ -74,13 +76,14 @@ export class TrafficClient<Report> {
   failures = ''
 
   static async start<Report>(
-    { program, namespace, places }: TrafficClientOptions,
+    { program, namespace, places, silentSeconds = 10 }: TrafficClientOptions,
     task: readonly string[],
     parse: (line: string) => Report,
   ): Promise<TrafficClient<Report>> {
     const inside = namespace === undefined ? [] : ['ip', 'netns', 'exec', namespace]
     const argv = [...inside, program, ...task, ...places.flatMap(({ address, port }) => [address, `${port}`])]
-    const client = new TrafficClient(spawn('setpriv', ['--pdeathsig', 'KILL', '--', ...argv]), parse)
+    const env = { ...process.env, TRAFFIC_SILENT_SECONDS: `${silentSeconds}` }
+    const client = new TrafficClient(spawn('setpriv', ['--pdeathsig', 'KILL', '--', ...argv], { env }), parse)
     if ((await client.#line()) !== 'ready') throw new Error('the clients print no "ready"')
     return client
   }

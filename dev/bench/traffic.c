@@ -14,7 +14,7 @@
 //                                              a line on stdin: made=N failed=N slow=N longestMs=N, after the connections that
 //                                              were open when the line came. slow: 900 ms and longer, as when the kernel sends a lost packet again
 // `hold` and `rate` print `ready` when all connections or the first one got a response, write each failure to stderr, and end with
-// stdin. A connection without a response for 10 s has failed.
+// stdin. A connection without a response for 10 s, or for TRAFFIC_SILENT_SECONDS of the environment, has failed.
 // Build: gcc -O2 -o traffic traffic.c
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -37,7 +37,8 @@
 enum { REQUEST_BYTES = 64, BACKLOG = 4096, TIMEOUT_SECONDS = 20, EVENTS = 256, MAX_OPEN = 20000, MAX_PLACES = 64 };
 // Source ports are taken from FIRST_PORT to this one, and again.
 enum { LAST_PORT = 64999 };
-static const double SILENT_US = 10e6, SLOW_US = 900e3;
+static const double SLOW_US = 900e3;
+static double silent_us = 10e6;
 
 static double now_us(void) {
   struct timespec at;
@@ -268,7 +269,7 @@ static void tick(void) {
     Connection *c = &all[i];
     if (c->fd < 0) continue;
     if (is_hold && !c->sent && c->responses > 0 && now >= c->next) send_request(c);
-    else if ((c->sent || c->responses == 0) && now - c->asked >= SILENT_US) over(c, "no response");
+    else if ((c->sent || c->responses == 0) && now - c->asked >= silent_us) over(c, "no response");
   }
 }
 
@@ -360,6 +361,8 @@ static void drive(int count, int per_second, char **args, int args_count) {
 
 int main(int argc, char **argv) {
   signal(SIGPIPE, SIG_IGN);
+  const char *silent = getenv("TRAFFIC_SILENT_SECONDS");
+  if (silent != NULL) silent_us = atof(silent) * 1e6;
   if (argc == 4 && strcmp(argv[1], "serve") == 0) {
     serve_all(atoi(argv[2]), atoi(argv[3]));
   } else if (argc == 6 && strcmp(argv[1], "ask") == 0) {
