@@ -20,6 +20,7 @@ const packageOf = {
   'linux.uml': 'user-mode-linux',
   'qemu-system-x86_64': 'qemu-system-x86',
   'dpkg-deb': 'dpkg',
+  prlimit: 'util-linux',
   gcc: 'gcc',
   make: 'make',
   flex: 'flex',

@@ -1,5 +1,5 @@
 /** The page of all results, docs/evidence/results.md. */
-import type { PartRecord } from './part.ts'
+import type { PartRecord, PartResult } from './part.ts'
 
 /** Longer lists are only counted. */
 const MAX_ITEMS = 8
@@ -13,14 +13,23 @@ export function resultsPage(records: readonly PartRecord[]): string {
 }
 
 function section({ part, purpose, command, measuredAt, commit, machine, seconds, result }: PartRecord): string {
-  const { problems, ...figures } = result
+  const { problems, table, ...figures } = result
   const wrong =
     problems.length === 0 ? ['- no problems'] : problems.map((problem) => `- **problem**: ${escaped(problem)}`)
   return [
     `## ${part}`,
     `${purpose[0]?.toUpperCase()}${purpose.slice(1)}: [data](${part}.json). \`${command}\` took ${seconds} s on ${measuredAt.slice(0, 10)}, commit ${commit}, ${machine}.`,
     [...wrong, ...lines(figures, '')].join('\n'),
+    ...(table === undefined || table.length === 0 ? [] : [tableOf(table)]),
   ].join('\n\n')
+}
+
+/** A table with the names of the first row as its head. */
+function tableOf(rows: NonNullable<PartResult['table']>): string {
+  const names = Object.keys(rows[0] ?? {})
+  const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`
+  const cells = rows.map((row) => line(names.map((name) => escaped(String(row[name] ?? '')))))
+  return [line(names), line(names.map(() => '---')), ...cells].join('\n')
 }
 
 /** Figures as a list, objects inside by their path. */

@@ -9,6 +9,8 @@ export interface PartOptions {
 export interface PartResult {
   /** One sentence each; empty when all that could be asked is as it should be. */
   readonly problems: readonly string[]
+  /** A table of the page: rows that have the same names. */
+  readonly table?: readonly Readonly<Record<string, string | number>>[]
   readonly [figure: string]: unknown
 }
 

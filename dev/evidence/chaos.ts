@@ -1,0 +1,98 @@
+/**
+ * The part `chaos` of the evidence: faults of the process, the kernel, the node and the API server,
+ * each in a fresh guest, while connections run and are counted.
+ */
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { boot } from '../bench/boot.ts'
+import { compile } from '../bench/floor.ts'
+import { bundle } from '../bundle.ts'
+import { chosenKernel, describeKernel, type KernelChoice, kernelWithModules } from '../kernel/choice.ts'
+import { projectFolder, say, Unmet } from '../progress.mjs'
+import type { Fault, Seen } from './chaos/fault.ts'
+import { FAULTS } from './chaos/faults.ts'
+import type { ChaosTask } from './chaos/guest.ts'
+import { brokenExpectations, rowOf } from './chaos/judge.ts'
+import type { Part, PartResult } from './part.ts'
+
+const GUEST = join(import.meta.dirname, 'chaos/guest.ts')
+/** Established connections, and new ones a second. */
+const COUNTS = { held: 200, rate: 25 } as const
+/** What --hours is by default, and the length of a long fault then. */
+const HOURS = 1
+const LONG_SECONDS = 600
+/** Start, recovery and end of a guest on a slow machine. */
+const BESIDE_MS = 900_000
+
+export const chaos: Part = {
+  name: 'chaos',
+  purpose: 'faults of the process, the kernel, the node and the API server, while connections run and are counted',
+  run: async ({ hours = HOURS }) => measureFaults(FAULTS, hours),
+}
+
+export async function measureFaults(faults: readonly Fault[], hours: number): Promise<PartResult> {
+  const choice = chosenKernel(process.env)
+  if (choice === undefined) throw new Unmet('chaos needs a kernel with IPVS: run it as npm run evidence')
+  const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-chaos-'))
+  // Inside the repository: the bundle finds koffi in its node_modules.
+  mkdirSync(join(projectFolder, '.cache'), { recursive: true })
+  const bundled = mkdtempSync(join(projectFolder, '.cache/chaos-'))
+  try {
+    const { entry } = await bundle({ directory: bundled })
+    const compiled = await compile(join(projectFolder, 'dev/bench/traffic.c'), folder)
+    if ('missing' in compiled) throw new Unmet(`chaos needs its clients: ${compiled.missing}`)
+    const problems: string[] = []
+    const unmet: string[] = []
+    const seen: { readonly fault: Fault; readonly seen: Seen }[] = []
+    for (const fault of faults) {
+      const kernel = fault.kernel === 'modules' ? kernelWithModules(choice) : choice
+      if (kernel === undefined) {
+        unmet.push(`${fault.name}: no kernel whose IPVS is a module is installed (user-mode-linux)`)
+        continue
+      }
+      const seconds = fault.seconds === 'long' ? Math.max(5, Math.round(LONG_SECONDS * hours)) : fault.seconds
+      const task = { ...COUNTS, fault: fault.name, seconds, entry, traffic: compiled.program }
+      const result = await measureFault(kernel, task)
+      if (typeof result === 'string') problems.push(`${fault.name}: ${result}`)
+      else {
+        seen.push({ fault, seen: result })
+        const broken = brokenExpectations(fault, result)
+        problems.push(...broken)
+        say(`  ${broken.length === 0 ? `${fault.name}: as expected` : broken.join('; ')}`)
+        for (const failure of broken.length === 0 ? [] : result.failures) say(`    ${failure}`)
+      }
+    }
+    return {
+      problems,
+      unmet,
+      kernel: describeKernel(choice),
+      established: COUNTS.held,
+      newPerSecond: COUNTS.rate,
+      longFaultSeconds: Math.round(LONG_SECONDS * hours),
+      lostEstablished: seen.reduce((sum, one) => sum + one.seen.held.dropped, 0),
+      failedNew: seen.reduce((sum, one) => sum + one.seen.made.failed, 0),
+      madeNew: seen.reduce((sum, one) => sum + one.seen.made.made, 0),
+      table: seen.map((one) => rowOf(one.fault, one.seen)),
+      faults: seen.map((one) => ({ name: one.fault.name, ...one.seen })),
+    }
+  } finally {
+    for (const path of [folder, bundled]) rmSync(path, { recursive: true, force: true })
+  }
+}
+
+/** What a fresh guest has seen, or why it ended without that. */
+async function measureFault(choice: KernelChoice, task: ChaosTask): Promise<Seen | string> {
+  say(`  ${task.fault}, ${task.seconds} s ...`)
+  const options = { choice, cwd: projectFolder, signal: new AbortController().signal }
+  try {
+    const { code, stdout } = await boot(
+      [process.execPath, GUEST, JSON.stringify(task)],
+      BESIDE_MS + task.seconds * 1000,
+      options,
+    )
+    return code === 0 ? (JSON.parse(stdout) as Seen) : `the guest ended with code ${code}` // written by guest.ts
+  } catch (error) {
+    return error instanceof Error ? error.message : String(error)
+  }
+}
