@@ -22,7 +22,8 @@ const SEEN: Seen = {
 const EXPECTATION: Expectation = { text: 'nothing is lost', change: { from: 'fault', withinS: 10 } }
 
 function broken(seen: Partial<Seen>, expectation: Partial<Expectation> = {}): string[] {
-  return brokenExpectations({ name: 'x', expectation: { ...EXPECTATION, ...expectation } }, { ...SEEN, ...seen })
+  const fault = { name: 'x', expectation: { ...EXPECTATION, ...expectation } }
+  return brokenExpectations(fault, { ...SEEN, ...seen }).map(({ text }) => text)
 }
 const livez = (text: string): Partial<Seen> => ({ operator: { ...SEEN.operator, livez: text } })
 
@@ -38,6 +39,15 @@ describe('the judge of a fault', () => {
     ])
     assert.deepEqual(broken({ held, made }, { dropped: 'any', failed: 2 }), [])
     assert.equal(broken({ made }, { failed: 1 }).length, 1)
+  })
+
+  it('tells lost connections from what a busy machine may cause', () => {
+    const seen = { ...SEEN, held: { ...SEEN.held, dropped: 3 }, changeMs: 60_000 }
+    const found = brokenExpectations({ name: 'x', expectation: EXPECTATION }, seen)
+    assert.deepEqual(
+      found.map(({ isLoss }) => isLoss),
+      [true, false],
+    )
   })
 
   it('names a change that came too late, from the fault or from its end', () => {

@@ -67,6 +67,15 @@ describe('the page of the results', () => {
     assert.match(page, /- no problems\n- slope\.mibPerHour: 0\.1\n- names: a, b\n- rows: 1\n$/)
   })
 
+  it('has a table where a part has one, with nothing of it as Markdown', () => {
+    const table = [
+      { fault: 'a|b', lost: 0 },
+      { fault: 'c', lost: 2 },
+    ]
+    const page = resultsPage([{ ...record, result: { problems: [], figure: 1, table } }])
+    assert.ok(page.endsWith('- figure: 1\n\n| fault | lost |\n| --- | --- |\n| a\\|b | 0 |\n| c | 2 |\n'), page)
+  })
+
   it('has the problems first, and no text of them as Markdown', () => {
     const page = resultsPage([{ ...record, result: { problems: ['a *bad*\n# thing [x](y)'], figure: '<b>' } }])
     assert.match(page, /- \*\*problem\*\*: a \\\*bad\\\* # thing \\\[x\\\]\(y\)\n- figure: \\<b\\>\n$/)

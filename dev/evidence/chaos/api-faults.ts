@@ -5,7 +5,8 @@ import { NODE_NAME } from '../../bench/guest-node.ts'
 import type { Fault } from './fault.ts'
 import { when } from './node.ts'
 
-const RETRY_S = 60
+/** The longest wait between requests is 60 s: 30 s, and as much again by chance. */
+const RETRY_S = 90
 /** A watch without a bookmark for so long is dead: 150 s (src/watch/reflect/reflector-times.ts). */
 const SILENT_WATCH_S = 200
 

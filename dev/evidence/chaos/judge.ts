@@ -3,15 +3,23 @@ import type { Fault, Probed, Seen } from './fault.ts'
 
 export type Row = Readonly<Record<'fault' | 'expected' | 'lost' | 'a new Service waited' | 'the operator saw', string>>
 
-/** One sentence for each expectation that is broken. */
-export function brokenExpectations({ name, expectation }: Pick<Fault, 'name' | 'expectation'>, seen: Seen): string[] {
+/** An expectation that is broken. */
+export interface Broken {
+  readonly text: string
+  /** Connections were lost. Anything else may be the fault of a busy machine. */
+  readonly isLoss: boolean
+}
+
+export function brokenExpectations({ name, expectation }: Pick<Fault, 'name' | 'expectation'>, seen: Seen): Broken[] {
   const { held, made, changeMs, changeAfterEndMs, repairedMs, differences, operator } = seen
   const { dropped, failed = 0, change, repairedWithinS, livez = 'ok', reads } = expectation
   const waitedMs = change.from === 'fault' ? changeMs : changeAfterEndMs
   const texts = [...operator.status, ...Object.keys(operator.log)]
-  const checks: readonly (readonly [isBroken: boolean, text: string])[] = [
+  const losses: readonly (readonly [isBroken: boolean, text: string])[] = [
     [dropped === undefined && held.dropped > 0, `${held.dropped} of ${held.connections} connections were lost`],
     [failed !== 'any' && made.failed > failed, `${made.failed} of ${made.made} new connections failed`],
+  ]
+  const others: typeof losses = [
     [
       waitedMs === null || waitedMs > change.withinS * 1000,
       `a new Service was served ${waitedMs === null ? 'too late' : `after ${inSeconds(waitedMs)}`}, not within ${change.withinS} s of the ${change.from === 'fault' ? 'fault' : 'end of the fault'}`,
@@ -24,7 +32,11 @@ export function brokenExpectations({ name, expectation }: Pick<Fault, 'name' | '
     [reads !== undefined && !texts.some((text) => reads.test(text)), `neither log nor status say ${reads?.source}`],
     [differences.length > 0, `the kernel differs from before: ${differences.join('; ')}`],
   ]
-  return checks.filter(([isBroken]) => isBroken).map(([, text]) => `${name}: ${text}`)
+  return [losses, others].flatMap((checks) =>
+    checks
+      .filter(([isBroken]) => isBroken)
+      .map(([, text]) => ({ text: `${name}: ${text}`, isLoss: checks === losses })),
+  )
 }
 
 function fits(expected: Probed, livez: string): boolean {
