@@ -28,21 +28,13 @@ const programs = {
   surfaces: { file: 'test/surfaces/main.ts', tools: [] },
   helm: { file: 'dev/helm/program.ts', tools: [] },
   release: { file: 'dev/release.ts', tools: [] },
-  evidence: {
-    file: 'dev/evidence.ts',
-    tools: ['ip', 'ipvsadm', 'iptables', 'ipset', 'nft', 'prlimit', 'gcc', '/usr/include/stdio.h'],
-    // A kernel whose IPVS is a module, for one fault.
-    optionalTools: ['linux.uml', 'modprobe'],
-  },
+  evidence: { file: 'dev/evidence.ts', tools: [] },
   packets: {
     file: 'test/packets/main.ts',
     tools: ['ip', 'ipvsadm', 'iptables', 'ipset', 'conntrack', 'nft', 'sysctl'],
   },
   oracle: { file: 'test/oracle/main.ts', tools: ['ip', 'ipvsadm', 'iptables', 'ipset', 'conntrack', 'nft', 'sysctl'] },
 }
-
-/** Parts of the evidence that need no kernel, or choose theirs by themselves. */
-const HOST_PARTS = ['supply-chain', 'kernels', 'upgrade', 'fuzz', 'api-load']
 
 const [name = '', ...args] = process.argv.slice(2)
 try {
@@ -63,9 +55,7 @@ try {
 async function run(program) {
   await ensureDependencies()
   const hostOnly =
-    ['surfaces', 'helm', 'release'].includes(name) ||
-    (name === 'test' && args.includes('--host-only')) ||
-    (name === 'evidence' && isOnlyOnHost())
+    ['surfaces', 'helm', 'release', 'evidence'].includes(name) || (name === 'test' && args.includes('--host-only'))
   const wantsKernel = process.env.KUBE_IPVS_SKIP_KERNEL !== '1' && !hostOnly
   let chosen = ''
   if (wantsKernel) {
@@ -91,12 +81,4 @@ async function run(program) {
     child.once('error', reject)
     child.once('exit', (code, signal) => resolve(code ?? 128 + constants.signals[signal]))
   })
-}
-
-/** Whether every part that --only names runs without a kernel. */
-function isOnlyOnHost() {
-  const only = args.flatMap((arg, index) =>
-    arg === '--only' ? [args[index + 1]] : (/^--only=(.*)/.exec(arg)?.slice(1) ?? []),
-  )
-  return only.length > 0 && only.every((part) => HOST_PARTS.includes(part))
 }

@@ -8,7 +8,9 @@ import { join } from 'node:path'
 import { boot } from '../bench/boot.ts'
 import { compile } from '../bench/floor.ts'
 import { bundle } from '../bundle.ts'
-import { chosenKernel, describeKernel, type KernelChoice, kernelWithModules } from '../kernel/choice.ts'
+import { describeKernel, type KernelChoice, kernelWithModules } from '../kernel/choice.ts'
+import { chooseKernel } from '../kernel/choose.mjs'
+import { ensurePackages } from '../packages.mjs'
 import { projectFolder, say, Unmet } from '../progress.mjs'
 import type { Fault, Seen } from './chaos/fault.ts'
 import { FAULTS } from './chaos/faults.ts'
@@ -17,6 +19,7 @@ import { type Broken, brokenExpectations, rowOf } from './chaos/judge.ts'
 import type { Part, PartResult } from './part.ts'
 
 const GUEST = join(import.meta.dirname, 'chaos/guest.ts')
+const TOOLS = ['ip', 'ipvsadm', 'iptables', 'ipset', 'nft', 'prlimit', 'gcc', '/usr/include/stdio.h']
 /** Established connections, and new ones a second. */
 const COUNTS = { held: 200, rate: 25 } as const
 /** What --hours is by default, and the length of a long fault then. */
@@ -32,12 +35,20 @@ export const chaos: Part = {
 }
 
 export async function measureFaults(faults: readonly Fault[], hours: number): Promise<PartResult> {
-  const choice = chosenKernel(process.env)
-  if (choice === undefined) throw new Unmet('chaos needs a kernel with IPVS: run it as npm run evidence')
+  await ensurePackages(TOOLS)
+  // A kernel whose IPVS is a module, for one fault, which is unmet without it.
+  await ensurePackages(['linux.uml', 'modprobe']).catch((error: unknown) => {
+    if (!(error instanceof Unmet)) throw error
+    say(error.message)
+  })
+  const choice = (await chooseKernel(process.env)) as KernelChoice // as dev/kernel/choice.ts describes it
   const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-chaos-'))
   // Inside the repository: the bundle finds koffi in its node_modules.
   mkdirSync(join(projectFolder, '.cache'), { recursive: true })
   const bundled = mkdtempSync(join(projectFolder, '.cache/chaos-'))
+  const abort = new AbortController()
+  const stop = (): void => abort.abort()
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, stop)
   try {
     const { entry } = await bundle({ directory: bundled })
     const compiled = await compile(join(projectFolder, 'dev/bench/traffic.c'), folder)
@@ -54,9 +65,9 @@ export async function measureFaults(faults: readonly Fault[], hours: number): Pr
       }
       const seconds = fault.seconds === 'long' ? Math.max(5, Math.round(LONG_SECONDS * hours)) : fault.seconds
       const task = { ...COUNTS, fault: fault.name, seconds, entry, traffic: compiled.program }
-      const first = await measureFault(kernel, fault, task)
+      const first = await measureFault(kernel, fault, task, abort.signal)
       // A second guest tells a busy machine from a defect. A connection that is lost once is lost.
-      const last = first.broken.length === 0 ? first : await measureFault(kernel, fault, task)
+      const last = first.broken.length === 0 ? first : await measureFault(kernel, fault, task, abort.signal)
       const losses = last === first ? [] : first.broken.filter(({ isLoss }) => isLoss)
       problems.push(...[...losses, ...last.broken].map(({ text }) => text))
       if (last !== first && last.broken.length === 0) repeated.push(...first.broken.map(({ text }) => text))
@@ -77,6 +88,7 @@ export async function measureFaults(faults: readonly Fault[], hours: number): Pr
       faults: seen.map((one) => ({ name: one.fault.name, ...one.seen })),
     }
   } finally {
+    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.off(signal, stop)
     for (const path of [folder, bundled]) rmSync(path, { recursive: true, force: true })
   }
 }
@@ -86,9 +98,10 @@ async function measureFault(
   choice: KernelChoice,
   fault: Fault,
   task: ChaosTask,
+  signal: AbortSignal,
 ): Promise<{ readonly seen?: Seen; readonly broken: readonly Broken[] }> {
   say(`  ${task.fault}, ${task.seconds} s ...`)
-  const options = { choice, cwd: projectFolder, signal: new AbortController().signal }
+  const options = { choice, cwd: projectFolder, signal }
   const command = [process.execPath, GUEST, JSON.stringify(task)]
   const failed = (why: string) => ({ broken: [{ text: `${fault.name}: ${why}`, isLoss: false }] })
   try {
@@ -100,6 +113,7 @@ async function measureFault(
     for (const failure of broken.length === 0 ? [] : seen.failures) say(`    ${failure}`)
     return { seen, broken }
   } catch (error) {
+    signal.throwIfAborted()
     return failed(error instanceof Error ? error.message : String(error))
   }
 }
