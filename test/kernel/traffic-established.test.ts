@@ -9,6 +9,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
 import { firewallOfRun } from '../../dev/testing/firewalls.ts'
+import { NFT } from '../support/bare-guest.ts'
 import { ADDRESSES, Cluster } from '../support/cluster.ts'
 import type { Workbench } from '../support/daemon.ts'
 import { service, slice } from '../support/manifests.ts'
@@ -216,7 +217,7 @@ describe('established connections', () => {
 
 /** What the kernel announces of nf_tables, since the look before; it is listening when this resolves. */
 async function watchFirewall(): Promise<{ take(): string; stop(): void }> {
-  const monitor = spawn('nft', ['monitor'], { stdio: ['ignore', 'pipe', 'inherit'] })
+  const monitor = spawn(NFT, ['monitor'], { stdio: ['ignore', 'pipe', 'inherit'] })
   let announced = ''
   monitor.stdout.on('data', (chunk) => {
     announced += chunk
@@ -227,7 +228,7 @@ async function watchFirewall(): Promise<{ take(): string; stop(): void }> {
     return taken
   }
   await until('the first announcement', () => {
-    sh('nft add table ip announced; nft delete table ip announced')
+    sh(`${NFT} add table ip announced; ${NFT} delete table ip announced`)
     return take() !== ''
   })
   return { take, stop: () => void monitor.kill() }
