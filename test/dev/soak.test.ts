@@ -307,7 +307,7 @@ describe('the judgement of the soak', () => {
     )
   })
 
-  it('calls a wrong state a problem, whoever has seen it, and a change that never arrived', () => {
+  it('calls a wrong state a problem, which the listing or kube-ipvs diff has found, and a change that never arrived', () => {
     const [wrong] = problems((one, round) => (round === 7 ? { ...one, differences: ['extra: ipvs x'] } : one))
     assert.equal(wrong, 'after 80000 changes the kernel was not as after a start: extra: ipvs x')
     const [odd] = problems((one) =>

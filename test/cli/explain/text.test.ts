@@ -175,7 +175,7 @@ test('node ports at loopback addresses say to whom they lead, and why nobody lis
     ['waiting', /is about to listen/],
   ] as const)
     assert.match(text([{ ...relay, state }]), why)
-  // That they are off matters to the one who asks for such an address.
+  // Somebody who asks for such an address needs to read that they are off.
   assert.doesNotMatch(text(null), /localhost/)
   assert.match(text(null, '127.0.0.1:30080'), /nobody relays[^]*kubeIPVS\.localhostNodePorts is false/)
   assert.match(text(null, '[::1]:30080/tcp'), /kubeIPVS\.localhostNodePorts is false/)
