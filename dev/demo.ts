@@ -4,6 +4,7 @@
  */
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
+import { bundle } from './bundle.ts'
 import { DEADLINE_FACTOR_VARIABLE } from './kernel/calibrate.ts'
 import { chosenKernel, describeKernel } from './kernel/choice.ts'
 import { runInKernel } from './kernel/run.ts'
@@ -36,11 +37,13 @@ async function main(): Promise<number> {
   const factor = Number(process.env[DEADLINE_FACTOR_VARIABLE]) || (choice.kind === 'qemu' ? qemuFactor : 1)
   process.stderr.write(`Starting ${describeKernel(choice)} ...\n`)
   try {
+    const { entry } = await bundle()
     return await runInKernel(choice, {
       command: [process.execPath, join(import.meta.dirname, 'demo/session.ts')],
       cwd: project,
       env: {
         ...process.env,
+        KUBE_IPVS_PROGRAM: entry,
         KUBE_IPVS_DEMO_JSON: options.json ? '1' : '0',
         KUBE_IPVS_DEMO_TERMINAL: terminal ? '1' : '0',
         KUBE_IPVS_DEMO_FOLLOW: follow ? '1' : '0',

@@ -95,17 +95,22 @@ export interface Daemon {
 }
 
 /**
- * Starts the command that people type, unchanged. Its warnings and errors are passed on; the end of
+ * Starts the daemon as the image holds it: a bundle. From its sources Node would remove the types
+ * with WebAssembly while the daemon works, and V8 ended such a process now and then in an emulated
+ * machine ("Check failed: it->second.Size() > offset", below Runtime_WasmTriggerTierUp). Its warnings and errors are passed on; the end of
  * its log is kept.
  */
 export function startDaemon(
   children: Children,
   {
+    program,
     project,
     folder,
     firewall,
     complain,
   }: {
+    /** What Node runs. */
+    program: string
     project: string
     folder: string
     /** Of `kubeIPVS.firewall`; undefined: the daemon chooses. */
@@ -117,8 +122,7 @@ export function startDaemon(
   // The default path is for the daemon of the machine itself.
   const kubeIPVS = { socket: join(folder, 'kube-ipvs.sock'), ...(firewall === undefined ? {} : { firewall }) }
   writeFileSync(file, JSON.stringify({ ...CONFIGURATION, kubeIPVS }))
-  const program = [process.execPath, join(project, 'bin/kube-ipvs.mjs')]
-  const child = children.start([...program, '--config', file, '--manifests', join(project, 'examples')])
+  const child = children.start([process.execPath, program, '--config', file, '--manifests', join(project, 'examples')])
   const lines: string[] = []
   child.stdout.resume()
   createInterface({ input: child.stderr }).on('line', (line) => {

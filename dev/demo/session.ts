@@ -20,6 +20,7 @@ import { buildTopology, CLIENT, NODE, POD_PORT, PODS } from './topology.ts'
 
 const project = join(import.meta.dirname, '../..')
 const examples = join(project, 'examples')
+const program = process.env['KUBE_IPVS_PROGRAM'] ?? join(project, 'bin/kube-ipvs.mjs')
 const requestsEach = 6
 const completeMs = patience(30_000)
 const lookMs = 200
@@ -48,7 +49,13 @@ async function main(folder: string, children: Children): Promise<number> {
   const signal = stopped.signal
   say(`kernel ${release()}: building namespaces for ${PODS.length} pods and a client`)
   buildTopology(backEnd)
-  const daemon = startDaemon(children, { project, folder, firewall, complain: (line) => say(style('yellow', line)) })
+  const daemon = startDaemon(children, {
+    program,
+    project,
+    folder,
+    firewall,
+    complain: (line) => say(style('yellow', line)),
+  })
   const pods = PODS.map((pod) => children.startIn(pod.name, 'pod', pod.name, String(POD_PORT)))
   const client = startClient(children, CLIENT.name)
   await Promise.race([Promise.all([...pods, client]), daemon.died])
