@@ -28,6 +28,7 @@ import {
   formatFailures,
   formatFile,
   formatLeftOut,
+  formatTold,
   formatTotals,
   notRun,
   totalsOf,
@@ -84,7 +85,8 @@ const results: FileResult[] = []
 const ended = (result: FileResult): void => {
   results.push(result)
   print(formatFile(result))
-  for (const line of formatFailures(result)) print(line)
+  const told = patterns.length > 0 || result.failures.length > 0 ? formatTold(result) : []
+  for (const line of [...told, ...formatFailures(result)]) print(line)
 }
 
 const isKernelTest = (file: string): boolean => file.startsWith('test/kernel/') || recordedCases().includes(file)

@@ -7,7 +7,7 @@
 import type { TestEvent } from 'node:test/reporters'
 import { inspect } from 'node:util'
 
-export type ReportLine = Verdict | Progress | FileEnd
+export type ReportLine = Verdict | Progress | FileEnd | Told
 
 /** A test that ended. `failed` carries the error's text, `skipped` the reason given ('' when none). */
 export interface Verdict {
@@ -30,6 +30,14 @@ export interface Progress {
   readonly parent?: number
 }
 
+/** A figure or another text that a test reports about itself (`t.diagnostic`). */
+export interface Told {
+  readonly told: string
+  /** As in Verdict. */
+  readonly file: string
+  readonly name: string
+}
+
 /** All tests of a file have ended, and each has its line. */
 export interface FileEnd {
   readonly ended: string
@@ -47,13 +55,16 @@ type KnownTests = ReadonlyMap<number, Known>
 
 export async function* report(events: AsyncIterable<TestEvent>): AsyncGenerator<string> {
   const known = new Map<number, Known>()
+  let latest: readonly string[] = []
   for await (const event of events) {
     // A test whose hook failed starts without being queued.
     if (event.type === 'test:enqueue' || event.type === 'test:start') {
       const { testId, parentId, name } = event.data
       known.set(testId, { name, parentId })
     }
-    for (const line of linesOf(event, known)) yield `${JSON.stringify(line)}\n`
+    if (event.type === 'test:pass' || event.type === 'test:fail')
+      latest = pathOf(event.data.testId, event.data.name, known)
+    for (const line of linesOf(event, known, latest)) yield `${JSON.stringify(line)}\n`
   }
 }
 
@@ -67,7 +78,8 @@ function pathOf(id: number, name: string, known: KnownTests): readonly string[] 
   return parentId === undefined || outer === undefined ? [own] : [...pathOf(parentId, outer.name, known), own]
 }
 
-function linesOf(event: TestEvent, known: KnownTests): readonly ReportLine[] {
+/** @param latest the test that ended last: its diagnostics follow, and have no name of their own */
+function linesOf(event: TestEvent, known: KnownTests, latest: readonly string[]): readonly ReportLine[] {
   switch (event.type) {
     case 'test:enqueue':
     case 'test:dequeue':
@@ -90,7 +102,9 @@ function linesOf(event: TestEvent, known: KnownTests): readonly ReportLine[] {
       // An error that belongs to no test which is running; node:test ends with exit code 1 for it.
       return /generated asynchronous activity|asynchronous activity after the test/.test(event.data.message)
         ? [{ verdict: 'failed', file: '', name: '(after the end of a test)', text: event.data.message }]
-        : []
+        : event.data.nesting === 0
+          ? [] // the sums of node:test
+          : [{ told: event.data.message, ...placeOf(latest) }]
     default:
       return []
   }

@@ -17,6 +17,8 @@ export interface FileResult {
   readonly skipped: number
   /** The need of each test that did not run because something is missing on this machine. */
   readonly unmet: readonly string[]
+  /** What its tests tell about themselves, mostly figures, with the name of each; shown when few files run. */
+  readonly told: readonly string[]
   /** What the file printed (its end), shown when it failed. */
   readonly output: string
   readonly durationMs: number
@@ -24,7 +26,7 @@ export interface FileResult {
 
 /** A file of which at least one test could not run because something is missing. */
 export function notRun(file: string, need: string): FileResult {
-  return { file, passed: 0, failures: [], skipped: 0, unmet: [need], output: '', durationMs: 0 }
+  return { file, passed: 0, failures: [], skipped: 0, unmet: [need], told: [], output: '', durationMs: 0 }
 }
 
 /** A file, or a whole stage, that did not end regularly. */
@@ -82,6 +84,9 @@ export function formatFile(result: FileResult): string {
   ]
   return `${failures.length > 0 ? 'FAIL' : 'ok  '} ${file}  ${counts.join(', ')}  ${(durationMs / 1000).toFixed(1)} s`
 }
+
+/** A line for each thing that the tests of a file tell about themselves. */
+export const formatTold = ({ told }: FileResult): string[] => told.map((text) => `       ${text}`)
 
 /** The failures of a file in full, with what it printed. */
 export function formatFailures({ file, failures, output }: FileResult): string[] {

@@ -245,6 +245,9 @@ function summarize(file: string, lines: readonly ReportLine[], output: string, d
     failures,
     skipped: skips.length - unmet.length,
     unmet,
+    told: lines.flatMap((line) =>
+      'told' in line && line.file === file ? [`${line.name.split(' > ').at(-1) ?? ''}: ${line.told}`] : [],
+    ),
     output: output.trimEnd(),
     durationMs,
   }

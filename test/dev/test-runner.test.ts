@@ -208,7 +208,22 @@ describe('runTestProcess', () => {
     })
 })
 
-const file: FileResult = { ...none, file: 'a.test.ts', passed: 3, failures: [], output: '', durationMs: 1234 }
+it('keeps what each test tells about itself', async () => {
+  const { told } = await run(
+    `describe('s', () => { it('a', (t) => t.diagnostic('3 ms')); it('b', (t) => { t.diagnostic('4 ms'); throw new Error('no') }) })`,
+  )
+  assert.deepEqual(told, ['a: 3 ms', 'b: 4 ms'])
+})
+
+const file: FileResult = {
+  ...none,
+  file: 'a.test.ts',
+  passed: 3,
+  failures: [],
+  told: [],
+  output: '',
+  durationMs: 1234,
+}
 
 describe('runStage', () => {
   it('starts no further file after it was stopped', async () => {
