@@ -8,6 +8,7 @@ import { eventually } from './deadline.ts'
 import { boundAddresses, freshNode } from './kernel-state.ts'
 import { inside, leave } from './net-namespace.ts'
 import { OutlierService, type OutlierServiceOptions } from './outlier-service.ts'
+import { parseMetrics, valueOf } from './metrics-text.ts'
 import { run, sh } from './programs.ts'
 
 const CLIENTS = Array.from({ length: 24 }, (_, index) => `10.2.0.${100 + index}`)
@@ -63,6 +64,12 @@ export class OutlierNode {
     for (const one of this.#services) await one.haveWeights([1, 1, 1, 1])
     const expected = this.#services.map(({ address }) => `${address}/32`).sort()
     await eventually(() => assert.deepEqual(boundAddresses(), expected))
+  }
+
+  /** How often the daemon has taken an endpoint for dead; its log leaves out lines that repeat often. */
+  async suspicions(): Promise<number> {
+    const page = await (await fetch('http://127.0.0.1:10249/metrics')).text()
+    return valueOf(parseMetrics(page), 'kubeipvs_outlier_decisions_total', { decision: 'suspected' }) ?? 0
   }
 
   async stop(): Promise<void> {
