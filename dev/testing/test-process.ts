@@ -138,6 +138,8 @@ class RunningProcess {
       // A socket that a test leaves open would keep the process until the time limit; what disturbs
       // others is found by surroundings.ts.
       '--test-force-exit',
+      // Each start of a program copies the page tables of this process, and it faults for its pages again.
+      '--max-semi-space-size=1',
     ]
     const command = [process.execPath, ...flags, join(import.meta.dirname, 'batch.ts'), ...files]
     const [program = '', ...args] = wrap(command)

@@ -9,7 +9,7 @@ import type { ExplainedObject } from '../../src/cli/explain/object-types.ts'
 import type { PacketPath, PathStep } from '../../src/explain/types.ts'
 import { Workbench } from '../support/daemon.ts'
 import { eventually } from '../support/deadline.ts'
-import { freshNode } from '../support/kernel-state.ts'
+import { freshNode, rulesText } from '../support/kernel-state.ts'
 import { type Manifest, service, slice } from '../support/manifests.ts'
 import { run, sh } from '../support/programs.ts'
 import { needs } from './needs.ts'
@@ -86,7 +86,7 @@ describe('explain --from with the nftables firewall', needs('nft'), () => {
       ['10.96.0.1:80', '10.244.0.1', 'endpoint'],
       [':30080', '192.0.2.7', 'endpoint'],
     ] as const
-    const table = run(['nft', 'list', 'table', 'ip', 'kube-ipvs'])
+    const table = rulesText('nft list table ip kube-ipvs')
     for (const [target, from, end] of rows) {
       const path = await pathTo(target, from)
       assert.deepEqual(
@@ -182,7 +182,7 @@ describe('other commands with the nftables firewall', needs('nft'), () => {
     assert.match(stdout, /^nft delete table ip kube-ipvs$/m)
     for (const command of stdout.trimEnd().split('\n')) sh(command)
     assert.deepEqual((await bench.command('cleanup', '--dry-run')).stdout, '')
-    assert.equal(run(['nft', 'list', 'tables']), '')
+    assert.equal(rulesText('nft list tables'), '')
   })
 
   it('top shows the Services', async () => {

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { Workbench } from '../support/daemon.ts'
 import { eventually } from '../support/deadline.ts'
-import { boundAddresses, freshNode, kubeLines, virtualServers } from '../support/kernel-state.ts'
+import { boundAddresses, freshNode, kubeLines, rulesText, virtualServers } from '../support/kernel-state.ts'
 import { service, slice } from '../support/manifests.ts'
 import { run, sh } from '../support/programs.ts'
 import { needs } from './needs.ts'
@@ -38,7 +38,7 @@ describe('without a program of iptables', needs('iptables-nft', 'nft'), () => {
     assert.match(bench.log, /"Using the firewall" firewall="nftables" configured="auto" reason="[^"]*iptables/)
     assert.equal(virtualServers().length, 2)
     assert.deepEqual(boundAddresses(), ['10.96.0.1/32'])
-    assert.match(run(['nft', 'list', 'tables']), /table ip kube-ipvs\n/)
+    assert.match(rulesText('nft list tables'), /table ip kube-ipvs\n/)
     const rule = 'nft add rule inet mine forwarded ct state established,related accept'
     assert.ok(bench.log.includes(rule), bench.log)
     assert.match((await bench.command('status')).stdout, /^firewall +nftables: /m)
@@ -60,7 +60,7 @@ describe('without a program of iptables', needs('iptables-nft', 'nft'), () => {
     for (const line of ['nft delete chain ip nat KUBE-SERVICES', 'nft delete table ip6 kube-ipvs'])
       assert.ok(preview.stdout.split('\n').includes(line), preview.stdout)
     assert.deepEqual((await bench.run('cleanup')).code, 0)
-    assert.doesNotMatch(run(['nft', 'list', 'tables']), /kube-ipvs/)
+    assert.doesNotMatch(rulesText('nft list tables'), /kube-ipvs/)
     show()
     assert.deepEqual(kubeLines('iptables-nft-save'), [])
   })

@@ -8,10 +8,8 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import type { Diagnosis } from '../../src/doctor/diagnose.ts'
 import { Workbench } from '../support/daemon.ts'
 import { eventually } from '../support/deadline.ts'
-import { boundAddresses, freshNode, virtualServers } from '../support/kernel-state.ts'
+import { boundAddresses, freshNode, rulesText, virtualServers } from '../support/kernel-state.ts'
 import { service, slice } from '../support/manifests.ts'
-import { run } from '../support/programs.ts'
-import { NFT } from '../support/bare-guest.ts'
 
 describe('on a node without iptables and ipset', () => {
   let bench: Workbench
@@ -25,7 +23,7 @@ describe('on a node without iptables and ipset', () => {
   it('auto is the nftables firewall and no fallback, status says so, and cleanup removes it', async () => {
     const daemon = bench.start()
     await eventually(() => assert.deepEqual(boundAddresses(), ['10.96.0.1/32']))
-    await eventually(() => assert.match(run([NFT, 'list', 'table', 'ip', 'kube-ipvs']), /10\.96\.0\.1 \. tcp \. 80/))
+    await eventually(() => assert.match(rulesText('nft list table ip kube-ipvs'), /10\.96\.0\.1 \. tcp \. 80/))
     assert.match(bench.log, /"Using the firewall" firewall="nftables" configured="auto"/)
     assert.doesNotMatch(bench.log, /Falling back/)
     const metrics = await (await fetch('http://127.0.0.1:10249/metrics')).text()
@@ -37,7 +35,7 @@ describe('on a node without iptables and ipset', () => {
     const { code, stderr } = await bench.run('cleanup')
     assert.deepEqual([code, stderr], [0, ''])
     assert.deepEqual([virtualServers(), boundAddresses()], [[], []])
-    assert.doesNotMatch(run([NFT, 'list', 'tables']), /kube-ipvs/)
+    assert.doesNotMatch(rulesText('nft list tables'), /kube-ipvs/)
   })
 
   it('doctor misses no program of iptables, and no module of it, while no daemon runs', async () => {

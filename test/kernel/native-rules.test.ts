@@ -8,7 +8,7 @@ import type { ChildProcess } from 'node:child_process'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { Workbench } from '../support/daemon.ts'
 import { service, slice } from '../support/manifests.ts'
-import { boundAddresses, freshNode, virtualServers } from '../support/kernel-state.ts'
+import { boundAddresses, freshNode, rulesText, virtualServers } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import { needs } from './needs.ts'
@@ -42,7 +42,7 @@ function write(name: string, address: string, endpoint: string): void {
 
 /** Rejects unless the Service is served, with everything that its traffic needs. */
 function assertServed(mode: Mode, address: string, endpoint: string): void {
-  const ruleset = sh('nft list ruleset ip')
+  const ruleset = rulesText('nft list ruleset ip')
   assert.match(ruleset, /chain POSTROUTING \{[^}]*jump KUBE-POSTROUTING/)
   assert.match(ruleset, /chain PREROUTING \{[^}]*jump KUBE-SERVICES/)
   if (mode === 'iptables') return assert.match(ruleset, new RegExp(`${endpoint}:8080|${endpoint}`))
@@ -52,7 +52,7 @@ function assertServed(mode: Mode, address: string, endpoint: string): void {
 
 /** How often a chain jumps to one of ours. */
 const jumps = (chain: string, to: string): number =>
-  sh(`nft list ruleset ip`)
+  rulesText('nft list ruleset ip')
     .split(`chain ${chain} {`)
     .slice(1)
     .flatMap((text) => text.split('}')[0]?.match(new RegExp(`jump ${to}\\b`, 'g')) ?? []).length
@@ -96,7 +96,7 @@ for (const mode of MODES)
           if (mode === 'ipvs') assert.equal(jumps('INPUT', 'KUBE-IPVS-FILTER'), 1)
           assert.equal(jumps('POSTROUTING', 'KUBE-POSTROUTING'), 1)
         })
-        await eventually(() => assert.doesNotMatch(sh('nft list ruleset ip'), /10\.244\.0\.2\b/))
+        await eventually(() => assert.doesNotMatch(rulesText('nft list ruleset ip'), /10\.244\.0\.2\b/))
         await bench.stop(again)
 
         const { code, stderr } = await bench.command('cleanup')
@@ -115,7 +115,7 @@ describe('a rule of nft that is made while the daemon runs', needs('iptables-nft
       bench.start()
       await eventually(() => assertServed(mode, '10.96.0.1', '10.244.0.1'))
       sh('nft insert rule ip nat KUBE-SERVICES ct state established accept')
-      await eventually(() => assert.doesNotMatch(sh('nft list ruleset ip'), /ct state established accept/))
+      await eventually(() => assert.doesNotMatch(rulesText('nft list ruleset ip'), /ct state established accept/))
       await eventually(() => assertServed(mode, '10.96.0.1', '10.244.0.1'))
       addNative(NATIVE['is named by iptables-save'], 'insert')
       sh(
