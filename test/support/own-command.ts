@@ -8,6 +8,7 @@ import { main as runTool } from '../../src/cli/main.ts'
 import { isDaemon, parseCommandLine } from '../../src/start/command-line.ts'
 import { main as runDaemon } from '../../src/start/main.ts'
 import type { Ended } from './programs.ts'
+import { spawnQuickly } from './quick-spawn.ts'
 
 interface Printed {
   stdout: string
@@ -28,6 +29,8 @@ for (const name of ['stdout', 'stderr'] as const) {
     return true
   }
 }
+
+spawnQuickly(() => printed.getStore() !== undefined)
 
 /** Never rejects. Several may run at the same time. */
 export async function runOwnCommand(args: readonly string[]): Promise<Ended> {

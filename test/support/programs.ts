@@ -4,6 +4,7 @@
  * fault for each page again: on user-mode Linux that takes ten times as long as all the rest.
  */
 import { closeSync, openSync, readSync, writeSync } from 'node:fs'
+import { getSystemErrorName } from 'node:util'
 import koffi from 'koffi'
 
 /** spawn.h and bits/types/struct_rusage.h of glibc: opaque structures, larger than on any architecture. */
@@ -72,7 +73,7 @@ export function run(argv: readonly string[], input = ''): string {
 export const sh = (command: string): string => run(['sh', '-c', command])
 
 /** Runs a program to its end, however it ends. Throws when it cannot be started. */
-export function finish(argv: readonly string[], input = ''): Ended {
+export function finish(argv: readonly string[], input = '', env = process.env): Ended {
   const [program = ''] = argv
   const stdin = input === '' ? openSync('/dev/null', 'r') : memoryFile('stdin')
   const [stdout, stderr] = [memoryFile('stdout'), memoryFile('stderr')]
@@ -83,9 +84,12 @@ export function finish(argv: readonly string[], input = ''): Ended {
     c.posix_spawn_file_actions_init(actions)
     for (const [to, from] of [stdin, stdout, stderr].entries()) c.posix_spawn_file_actions_adddup2(actions, from, to)
     const pid = [0]
-    const environment = Object.entries(process.env).map(([name, value]) => `${name}=${value}`)
+    const environment = Object.entries(env).map(([name, value]) => `${name}=${value}`)
     const error = c.posix_spawnp(pid, program, actions, defaultSignals, [...argv, null], [...environment, null])
-    if (error !== 0) throw new Error(`${program} cannot be started: error ${error}`)
+    if (error !== 0)
+      throw Object.assign(new Error(`${program} cannot be started: error ${error}`), {
+        code: getSystemErrorName(-error),
+      })
     return { code: exitCodeOf(pid[0] ?? 0), stdout: contentOf(stdout), stderr: contentOf(stderr) }
   } finally {
     c.posix_spawn_file_actions_destroy(actions)
