@@ -69,8 +69,9 @@ export function run(argv: readonly string[], input = ''): string {
   return ended.stdout
 }
 
-/** The same for a shell command. */
-export const sh = (command: string): string => run(['sh', '-c', command])
+/** The same for a shell command; a shell is not started for words without a meaning to it. */
+export const sh = (command: string): string =>
+  run(/^[a-z0-9 ./:_@-]+$/i.test(command) ? command.trim().split(/ +/) : ['sh', '-c', command])
 
 /** Runs a program to its end, however it ends. Throws when it cannot be started. */
 export function finish(argv: readonly string[], input = '', env = process.env): Ended {
