@@ -9,10 +9,18 @@ import { parseArgs } from 'node:util'
 import { resultsPage } from './evidence/page.ts'
 import type { Part, PartRecord } from './evidence/part.ts'
 import { PARTS } from './evidence/parts.ts'
+import { endWithParent } from './parent.ts'
 import { finish, projectFolder, say, Unmet } from './progress.mjs'
 
 const FOLDER = join(projectFolder, 'docs/evidence')
 const fileOf = (name: string): string => join(FOLDER, `${name}.json`)
+
+const stopped = new AbortController()
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => stopped.abort())
+endWithParent(stopped)
+/** A part without guests does not look at the signal. */
+const GRACE_MS = 10_000
+stopped.signal.addEventListener('abort', () => setTimeout(() => process.exit(1), GRACE_MS).unref())
 
 async function evidence(parts: readonly Part[], hours: number | undefined): Promise<boolean> {
   mkdirSync(FOLDER, { recursive: true })
@@ -22,7 +30,7 @@ async function evidence(parts: readonly Part[], hours: number | undefined): Prom
     const startedMs = performance.now()
     const measuredAt = new Date().toISOString()
     const commit = await commitNow()
-    const result = await part.run({ hours })
+    const result = await part.run({ hours, signal: stopped.signal })
     const record: PartRecord = {
       part: part.name,
       purpose: part.purpose,
@@ -70,7 +78,8 @@ try {
   const chosen = PARTS.filter(({ name }) => values.only?.includes(name) ?? true)
   if (await evidence(chosen, hours)) process.exitCode = 1
 } catch (error) {
-  if (!(error instanceof Unmet)) throw error
-  say(error.message)
+  if (stopped.signal.aborted) say('stopped; nothing of the part that was measured is kept')
+  else if (error instanceof Unmet) say(error.message)
+  else throw error
   process.exitCode = 1
 }

@@ -31,10 +31,10 @@ const BESIDE_MS = 900_000
 export const chaos: Part = {
   name: 'chaos',
   purpose: 'faults of the process, the kernel, the node and the API server, while connections run and are counted',
-  run: async ({ hours = HOURS }) => measureFaults(FAULTS, hours),
+  run: async ({ hours = HOURS, signal }) => measureFaults(FAULTS, hours, signal),
 }
 
-export async function measureFaults(faults: readonly Fault[], hours: number): Promise<PartResult> {
+export async function measureFaults(faults: readonly Fault[], hours: number, signal: AbortSignal): Promise<PartResult> {
   await ensurePackages(TOOLS)
   // A kernel whose IPVS is a module, for one fault, which is unmet without it.
   await ensurePackages(['linux.uml', 'modprobe']).catch((error: unknown) => {
@@ -46,9 +46,6 @@ export async function measureFaults(faults: readonly Fault[], hours: number): Pr
   // Inside the repository: the bundle finds koffi in its node_modules.
   mkdirSync(join(projectFolder, '.cache'), { recursive: true })
   const bundled = mkdtempSync(join(projectFolder, '.cache/chaos-'))
-  const abort = new AbortController()
-  const stop = (): void => abort.abort()
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, stop)
   try {
     const { entry } = await bundle({ directory: bundled })
     const compiled = await compile(join(projectFolder, 'dev/bench/traffic.c'), folder)
@@ -65,9 +62,9 @@ export async function measureFaults(faults: readonly Fault[], hours: number): Pr
       }
       const seconds = fault.seconds === 'long' ? Math.max(5, Math.round(LONG_SECONDS * hours)) : fault.seconds
       const task = { ...COUNTS, fault: fault.name, seconds, entry, traffic: compiled.program }
-      const first = await measureFault(kernel, fault, task, abort.signal)
+      const first = await measureFault(kernel, fault, task, signal)
       // A second guest tells a busy machine from a defect. A connection that is lost once is lost.
-      const last = first.broken.length === 0 ? first : await measureFault(kernel, fault, task, abort.signal)
+      const last = first.broken.length === 0 ? first : await measureFault(kernel, fault, task, signal)
       const losses = last === first ? [] : first.broken.filter(({ isLoss }) => isLoss)
       problems.push(...[...losses, ...last.broken].map(({ text }) => text))
       if (last !== first && last.broken.length === 0) repeated.push(...first.broken.map(({ text }) => text))
@@ -88,7 +85,6 @@ export async function measureFaults(faults: readonly Fault[], hours: number): Pr
       faults: seen.map((one) => ({ name: one.fault.name, ...one.seen })),
     }
   } finally {
-    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.off(signal, stop)
     for (const path of [folder, bundled]) rmSync(path, { recursive: true, force: true })
   }
 }

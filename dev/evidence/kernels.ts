@@ -13,11 +13,14 @@ const TOOLS = ['ip', 'ipvsadm', 'iptables', 'ipset', 'conntrack', 'nft', 'sysctl
 export const kernels: Part = {
   name: 'kernels',
   purpose: 'the demo and a core of kernel tests on kernels of Debian 12 and 13 and on 7.2, with each firewall',
-  run: async () => {
+  run: async ({ signal }) => {
     await ensurePackages(TOOLS)
     const { entry } = await bundle()
     const results: KernelResult[] = []
-    for (const kernel of KERNELS) results.push(await runKernel(kernel, entry))
+    for (const kernel of KERNELS) {
+      results.push(await runKernel(kernel, entry, signal))
+      signal.throwIfAborted()
+    }
     const cells = results.flatMap(({ firewalls }) => FIREWALLS.map((name) => firewalls[name]))
     const count = (verdict: string): number => cells.filter((cell) => cell.verdict === verdict).length
     return {

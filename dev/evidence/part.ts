@@ -3,6 +3,8 @@
 export interface PartOptions {
   /** For parts that measure as long as they are told to; each has a default. */
   readonly hours: number | undefined
+  /** Aborted when the command is to end. */
+  readonly signal: AbortSignal
 }
 
 /** What a part has measured. `problems` fail the command; everything else is kept as data. */

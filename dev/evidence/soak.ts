@@ -25,29 +25,25 @@ const TOOLS = ['ip', 'ipvsadm', 'iptables', 'ipset', 'nft']
 export const soak: Part = {
   name: 'soak',
   purpose: '100 changes a second for hours: what grows, what stays behind in the kernel, how long the event loop waits',
-  run: async ({ hours = HOURS }) => {
+  run: async ({ hours = HOURS, signal }) => {
     await ensurePackages(TOOLS)
     const choice = (await chooseKernel(process.env)) as KernelChoice // as dev/kernel/choice.ts describes it
     // Inside the repository: the bundle finds koffi in its node_modules.
     mkdirSync(join(projectFolder, '.cache'), { recursive: true })
     const directory = mkdtempSync(join(projectFolder, '.cache/soak-'))
-    const abort = new AbortController()
-    const stop = (): void => abort.abort()
-    for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, stop)
     try {
       const { entry } = await bundle({ directory, minify: true })
       say(`Kernel: ${describeKernel(choice)}`)
       const seconds = Math.round(hours * 3600)
       const task: SoakTask = { entry, seconds, seed: SEED }
       const command = [process.execPath, join(import.meta.dirname, 'soak/guest.ts'), JSON.stringify(task)]
-      const options = { choice, cwd: projectFolder, signal: abort.signal }
+      const options = { choice, cwd: projectFolder, signal }
       const { code, stdout } = await boot(command, BESIDE_MS + seconds * 1000, options)
       if (code !== 0) throw new Error(`the soak ended with code ${code}`)
       mkdirSync(OUTPUT, { recursive: true })
       writeFileSync(join(OUTPUT, 'outcome.json'), stdout)
       return { seed: SEED, ...judgeSoak(JSON.parse(stdout) as SoakOutcome) } // written by soak/guest.ts
     } finally {
-      for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.off(signal, stop)
       rmSync(directory, { recursive: true, force: true })
     }
   },

@@ -21,7 +21,7 @@ import { problemsOf, rowOf, type Step, summaryOf } from './upgrade/rows.ts'
 export const upgrade: Part = {
   name: 'upgrade',
   purpose: 'connections while kube-ipvs, kube-proxy of five releases, and older versions follow one another',
-  run: async () => resultOf(await measure(GROUPS)),
+  run: async ({ signal }) => resultOf(await measure(GROUPS, signal)),
 }
 
 const GUEST = join(import.meta.dirname, 'upgrade/guest.ts')
@@ -45,12 +45,10 @@ export const resultOf = ({ kernel, steps, broken, notRun }: Measured): PartResul
   rows: steps.map(rowOf),
 })
 
-export async function measure(groups: readonly Group[]): Promise<Measured> {
+export async function measure(groups: readonly Group[], signal: AbortSignal): Promise<Measured> {
   await ensurePackages(TOOLS)
   const choice = (await chooseKernel(process.env)) as KernelChoice // as its first comment says
   const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-upgrade-'))
-  const stopped = new AbortController()
-  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) process.once(signal, () => stopped.abort())
   try {
     const compiled = await compile(join(projectFolder, 'dev/bench/traffic.c'), folder)
     if ('missing' in compiled) throw new Unmet(compiled.missing)
@@ -63,7 +61,7 @@ export async function measure(groups: readonly Group[]): Promise<Measured> {
       say(`${name}: ${possible.length} journeys ...`)
       const task: UpgradeTask = { journeys: possible, commands: programs.commands, traffic: compiled.program }
       const command = [process.execPath, GUEST, JSON.stringify(task)]
-      const options = { choice, cwd: projectFolder, signal: stopped.signal }
+      const options = { choice, cwd: projectFolder, signal }
       const { code, stdout } = await boot(command, BOOT_MS, options)
       if (code !== 0) measured.broken.push(`${name}: the guest ended with code ${code}`)
       else {

@@ -55,7 +55,7 @@ async function choiceOf({ provider, release }: MatrixKernel): Promise<KernelChoi
 }
 
 /** Everything of the matrix on one kernel. `program`: the bundle. */
-export async function runKernel(kernel: MatrixKernel, program: string): Promise<KernelResult> {
+export async function runKernel(kernel: MatrixKernel, program: string, signal: AbortSignal): Promise<KernelResult> {
   const startedMs = performance.now()
   const seconds = (): number => Math.round((performance.now() - startedMs) / 1000)
   const { name, what } = kernel
@@ -64,7 +64,7 @@ export async function runKernel(kernel: MatrixKernel, program: string): Promise<
   let release: string
   try {
     choice = await choiceOf(kernel)
-    release = await nameOf(choice)
+    release = await nameOf(choice, signal)
   } catch (error) {
     const cannotRun = error instanceof Unmet || (error instanceof CodedError && error.code === 'KERNEL_START')
     if (!cannotRun) throw error
@@ -73,7 +73,7 @@ export async function runKernel(kernel: MatrixKernel, program: string): Promise<
     const none = { passed: 0, failed: 0, unmet: [reason] }
     return { kernel: name, what, interface: none, firewalls: unmetCells(reason), seconds: seconds() }
   }
-  const results = await runTests(choice, program)
+  const results = await runTests(choice, program, signal)
   const of = (files: readonly string[]): FileResult[] => results.filter(({ file }) => files.includes(file))
   // What belongs to no file (the kernel has died) counts for all of them.
   const known = [...INTERFACE_TESTS, ...FIREWALLS.map(coreTestOf)]
@@ -92,19 +92,19 @@ export async function runKernel(kernel: MatrixKernel, program: string): Promise<
 }
 
 /** `uname -r` of the kernel. Throws where it does not start. */
-async function nameOf(choice: KernelChoice): Promise<string> {
+async function nameOf(choice: KernelChoice, signal: AbortSignal): Promise<string> {
   let name = ''
   const ignore = (): void => undefined
   const stdout = (chunk: Buffer): void => {
     name += chunk.toString()
   }
-  const run = { command: ['uname', '-r'], cwd: '/', env: {}, timeoutMs: PROBE_MS, signal: new AbortController().signal }
+  const run = { command: ['uname', '-r'], cwd: '/', env: {}, timeoutMs: PROBE_MS, signal }
   const code = await runInKernel(choice, { ...run, stdout, stderr: ignore })
   if (code !== 0) throw new Unmet(`uname ended with ${code} on this kernel`)
   return name.trim()
 }
 
-async function runTests(choice: KernelChoice, program: string): Promise<readonly FileResult[]> {
+async function runTests(choice: KernelChoice, program: string, signal: AbortSignal): Promise<readonly FileResult[]> {
   const results: FileResult[] = []
   await runOnKernel({
     choice,
@@ -118,7 +118,7 @@ async function runTests(choice: KernelChoice, program: string): Promise<readonly
     },
     mayLeaveOut: false,
     oneAtATime: true,
-    signal: new AbortController().signal,
+    signal,
     print: say,
     ended: (result) => {
       results.push(result)
