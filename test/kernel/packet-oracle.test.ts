@@ -17,7 +17,7 @@ import { FIREWALLS, IPTABLES_LEGACY, IPTABLES_NFT } from '../support/firewalls.t
 import { isMet, needs } from './needs.ts'
 
 const SEED = seedOf(process.env, false) ?? 1
-const QUICK_TRIALS = 2
+const QUICK_TRIALS = 1
 const TRIALS = 4
 const SERVICES = 6
 const PACKETS_EACH = 200

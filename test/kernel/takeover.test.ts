@@ -16,7 +16,7 @@ import { service } from '../support/manifests.ts'
 import { boundAddresses, kubeLines, virtualServers } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually, until } from '../support/deadline.ts'
-import { amountOfRun } from '../support/extent.ts'
+import { amountOfRun, rowsOfRun } from '../support/extent.ts'
 import { bothFamilies, everyKind, frontend, KINDS, FAMILIES } from '../support/every-kind.ts'
 import { IptablesPrograms } from '../support/iptables-programs.ts'
 import { LiveConnections } from '../support/live-connections.ts'
@@ -231,7 +231,8 @@ describe('a start on what kube-proxy 1.37.2 left', needs('iptables-nft', 'progra
       await prepare(mode)
       kubeProxyRan(mode)
       const right = kernelState()
-      for (const [name, cut] of Object.entries(mode === 'ipvs' ? { ...RULE_CUTS, ...IPVS_CUTS } : RULE_CUTS)) {
+      const cuts = mode === 'ipvs' ? { ...RULE_CUTS, ...IPVS_CUTS } : RULE_CUTS
+      for (const [name, cut] of rowsOfRun(Object.entries(cuts), ([one]) => ESSENTIAL_CUTS.includes(one))) {
         sh('ipvsadm -C; ip link delete kube-ipvs0 2>/dev/null; nft flush ruleset; ipset destroy')
         kubeProxyRan(mode, cut)
         assert.notDeepEqual(kernelState(), right, name)
@@ -278,6 +279,14 @@ const IPVS_CUTS: Readonly<Record<string, Cut>> = {
   'no addresses': without(/addresses/, /^[0-9a-f]/),
   'half of everything': without(/ipvs\.txt|addresses/, /10\.96\.10\.2|198\.51\.100/),
 }
+
+/** Of a quick run: one of each kind of table. */
+const ESSENTIAL_CUTS: readonly string[] = [
+  'only filter',
+  'chains without jumps',
+  'sets without entries',
+  'half of everything',
+]
 
 /**
  * The objects that kube-proxy's rules of iptables mode name; a kernel without them takes the rules

@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { NODE_FLAGS } from '../../dev/node-flags.ts'
 import { firewallOfRun } from '../../dev/testing/firewalls.ts'
 import { isBareGuest } from './bare-guest.ts'
 import { runOwnCommand } from './own-command.ts'
@@ -178,7 +179,7 @@ export class Workbench {
   }
 
   #spawn(args: string[]): ChildProcess {
-    const command = [process.execPath, this.program, ...args] as const
+    const command = [process.execPath, ...NODE_FLAGS, this.program, ...args] as const
     const [program, ...more] = this.container === undefined ? command : inContainer(this.container, command)
     return spawn(program, more, {
       stdio: ['ignore', 'pipe', 'pipe'],
