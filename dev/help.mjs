@@ -82,7 +82,7 @@ npm run release -- --source URL        the repository, for labels and provenance
 Writes the image of both architectures as one OCI archive, the chart, an SBOM for each architecture, the OpenVEX document,
 the provenance, and SHA256SUMS. It pushes nothing: its last lines say what to push where. SOURCE_DATE_EPOCH replaces the time of the commit.`,
   evidence: `npm run evidence                       measures every part, and writes docs/evidence/NAME.json and docs/evidence/results.md
-npm run evidence -- --only NAME        only this part; again for more: supply-chain, kernels, upgrade, fuzz, api-load, soak, chaos
+npm run evidence -- --only NAME        only this part; again for more: supply-chain, kernels, upgrade, fuzz, api-load, soak, chaos, outliers
 npm run evidence -- --hours N          for parts that measure as long as they are told to
 
 docs/evidence/README.md says which question each part answers. Exit code 1 when a part has found a problem.
@@ -93,7 +93,8 @@ fuzz takes half an hour unless it is told otherwise, and writes an input for eac
 api-load takes as long, half of it at rest and half without API server, and again beside the kube-proxy that KUBE_PROXY
 names, which needs root.
 soak takes two hours, in a guest kernel, and writes every single figure into dist/evidence/soak. A first look: --hours 0.1.
-chaos takes about 40 minutes: --hours 0.1 makes its fault of ten minutes one of a minute. It needs a kernel, as the tests do.`,
+chaos takes about 40 minutes: --hours 0.1 makes its fault of ten minutes one of a minute. It needs a kernel, as the tests do.
+outliers takes about 25 minutes: --hours 0.05 makes its ten minutes on a bad network one minute. It needs a kernel, too.`,
   surfaces: `npm run test:surfaces                            every recording in test/recordings/surfaces
 npm run test:surfaces -- PATTERN...              only cases whose name contains a PATTERN
 npm run test:surfaces -- --cases DIR             the recordings of another folder, which may hold some of them
