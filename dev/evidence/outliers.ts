@@ -3,15 +3,14 @@
  * whether endpoints that live are taken for dead on a bad network, in a guest kernel.
  */
 import { bundle } from '../bundle.ts'
-import { CHOICE_VARIABLE, describeKernel, type KernelChoice } from '../kernel/choice.ts'
+import { describeKernel, type KernelChoice } from '../kernel/choice.ts'
 import { chooseKernel } from '../kernel/choose.mjs'
-import { DEADLINE_FACTOR_VARIABLE } from '../kernel/calibrate.ts'
 import { ensurePackages } from '../packages.mjs'
-import { projectFolder, say } from '../progress.mjs'
-import { runOnKernel } from '../testing/kernel-run.ts'
-import { type FileResult, formatFailures, formatFile } from '../testing/result.ts'
+import { say } from '../progress.mjs'
+import type { FileResult } from '../testing/result.ts'
 import { OUTLIER_ROW_VARIABLE, type OutlierFigures, type OutlierRow } from './outliers/row.ts'
 import type { Part, PartOptions, PartResult } from './part.ts'
+import { runTestFiles } from './test-files.ts'
 
 const FILE = 'test/kernel/outlier-deaths.test.ts'
 const TOOLS = ['ip', 'ipvsadm', 'iptables', 'ipset', 'nft', 'tc']
@@ -43,7 +42,14 @@ async function measure({ hours = HOURS, signal }: PartOptions): Promise<PartResu
     signal.throwIfAborted()
     const scaled = { ...row, impairedS: Math.ceil((row.impairedS * hours) / HOURS) }
     say(`  ${what}: ${JSON.stringify(scaled)} ...`)
-    const results = await runRow(choice, scaled, entry, signal)
+    const results = await runTestFiles({
+      choice,
+      files: [FILE],
+      program: entry,
+      leastFactor: DEADLINE_FACTOR,
+      env: { [OUTLIER_ROW_VARIABLE]: JSON.stringify(scaled) },
+      signal,
+    })
     for (const result of results)
       problems.push(...result.failures.map(({ name, text }) => `${what}: ${name}: ${text.split('\n')[0] ?? ''}`))
     const figures = figuresOf(results)
@@ -75,29 +81,4 @@ function problemsOf(what: string, { perSecond }: OutlierRow, figures: OutlierFig
     ...(isLate ? [`${what}: the last new connection came after ${p99Ms} ms in 1 of 100 deaths`] : []),
     ...(suspicions === 0 ? [] : [`${what}: living endpoints were suspected ${suspicions} times`]),
   ]
-}
-
-async function runRow(choice: KernelChoice, row: OutlierRow, program: string, signal: AbortSignal) {
-  const results: FileResult[] = []
-  await runOnKernel({
-    choice,
-    files: [FILE],
-    cwd: projectFolder,
-    env: {
-      ...process.env,
-      [CHOICE_VARIABLE]: JSON.stringify(choice),
-      [DEADLINE_FACTOR_VARIABLE]: DEADLINE_FACTOR,
-      [OUTLIER_ROW_VARIABLE]: JSON.stringify(row),
-      KUBE_IPVS_PROGRAM: program,
-    },
-    mayLeaveOut: false,
-    oneAtATime: true,
-    signal,
-    print: say,
-    ended: (result) => {
-      results.push(result)
-      for (const line of [formatFile(result), ...formatFailures(result)]) say(line)
-    },
-  })
-  return results
 }

@@ -11,8 +11,8 @@ import { unpackedImage } from '../../kernel/image.mjs'
 import { GUEST_MEMORY_MIB, memoryFolder } from '../../kernel/memory-folder.mjs'
 import { prepareQemu } from '../../kernel/qemu-files.mjs'
 import { runInKernel } from '../../kernel/run.ts'
-import { runOnKernel } from '../../testing/kernel-run.ts'
-import { type FileResult, formatFailures, formatFile } from '../../testing/result.ts'
+import type { FileResult } from '../../testing/result.ts'
+import { runTestFiles } from '../test-files.ts'
 import {
   coreTestOf,
   countsOf,
@@ -73,7 +73,8 @@ export async function runKernel(kernel: MatrixKernel, program: string, signal: A
     const none = { passed: 0, failed: 0, unmet: [reason] }
     return { kernel: name, what, interface: none, firewalls: unmetCells(reason), seconds: seconds() }
   }
-  const results = await runTests(choice, program, signal)
+  const files = [...INTERFACE_TESTS, ...FIREWALLS.map(coreTestOf)]
+  const results = await runTestFiles({ choice, files, program, leastFactor: leastFactor(choice), signal })
   const of = (files: readonly string[]): FileResult[] => results.filter(({ file }) => files.includes(file))
   // What belongs to no file (the kernel has died) counts for all of them.
   const known = [...INTERFACE_TESTS, ...FIREWALLS.map(coreTestOf)]
@@ -102,31 +103,6 @@ async function nameOf(choice: KernelChoice, signal: AbortSignal): Promise<string
   const code = await runInKernel(choice, { ...run, stdout, stderr: ignore })
   if (code !== 0) throw new Unmet(`uname ended with ${code} on this kernel`)
   return name.trim()
-}
-
-async function runTests(choice: KernelChoice, program: string, signal: AbortSignal): Promise<readonly FileResult[]> {
-  const results: FileResult[] = []
-  await runOnKernel({
-    choice,
-    files: [...INTERFACE_TESTS, ...FIREWALLS.map(coreTestOf)],
-    cwd: projectFolder,
-    env: {
-      ...process.env,
-      [CHOICE_VARIABLE]: JSON.stringify(choice),
-      [DEADLINE_FACTOR_VARIABLE]: leastFactor(choice),
-      KUBE_IPVS_PROGRAM: program,
-    },
-    mayLeaveOut: false,
-    oneAtATime: true,
-    signal,
-    print: say,
-    ended: (result) => {
-      results.push(result)
-      say(formatFile(result))
-      for (const line of formatFailures(result)) say(line)
-    },
-  })
-  return results
 }
 
 /** The demo as `npm start -- --once --output json` runs it, or why there is no result. */
