@@ -3,7 +3,7 @@ import { DEADLINE_FACTOR_VARIABLE } from '../kernel/calibrate.ts'
 import { CHOICE_VARIABLE, type KernelChoice } from '../kernel/choice.ts'
 import { projectFolder, say } from '../progress.mjs'
 import { runOnKernel } from '../testing/kernel-run.ts'
-import { type FileResult, formatFailures, formatFile } from '../testing/result.ts'
+import { type FileResult, formatFailures, formatFile, formatTold } from '../testing/result.ts'
 
 export interface TestFiles {
   readonly choice: KernelChoice
@@ -39,7 +39,7 @@ export async function runTestFiles(run: TestFiles): Promise<readonly FileResult[
     print: say,
     ended: (result) => {
       results.push(result)
-      for (const line of [formatFile(result), ...formatFailures(result)]) say(line)
+      for (const line of [formatFile(result), ...formatTold(result), ...formatFailures(result)]) say(line)
     },
   })
   return results
