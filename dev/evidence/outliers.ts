@@ -13,7 +13,7 @@ import type { Part, PartOptions, PartResult } from './part.ts'
 import { runTestFiles } from './test-files.ts'
 
 const FILE = 'test/kernel/outlier-deaths.test.ts'
-const TOOLS = ['ip', 'ipvsadm', 'iptables', 'ipset', 'nft', 'tc']
+const TOOLS = ['ip', 'ipvsadm', 'iptables', 'ipset', 'nft', 'tc', 'prlimit']
 /** A million connections in all; the hours scale the last row. */
 const ROWS: readonly (OutlierRow & { readonly what: string })[] = [
   { what: 'beside 10,000 Services', perSecond: 20, services: 10, rounds: 11, impairedS: 60, others: 10_000 },

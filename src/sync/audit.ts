@@ -54,12 +54,15 @@ const LONGEST_REST_MS = 600_000
 
 /** The share of one core that all audits together have. It holds over time, not at every moment. */
 export class AuditShare {
+  /** See AuditShareOptions; it may change. */
+  share: number
   readonly #options: AuditShareOptions
   /** When all work so far is within the share. */
   #paidAtMs = Number.NEGATIVE_INFINITY
 
   constructor(options: AuditShareOptions) {
     this.#options = options
+    this.share = options.share
   }
 
   /**
@@ -67,7 +70,8 @@ export class AuditShare {
    * begins the next stretch. Rejects when aborted.
    */
   async rest(budget: Budget, signal: AbortSignal): Promise<void> {
-    const { share, now, sleep } = this.#options
+    const { share } = this
+    const { now, sleep } = this.#options
     const workMs = budget.takeWorkMs()
     const nowMs = now()
     const paidAtMs = Math.max(this.#paidAtMs, nowMs - CREDIT_MS / share) + workMs / share

@@ -27,6 +27,4 @@ export interface OutlierFigures {
   readonly connections?: number
   /** Of living endpoints. */
   readonly suspicions?: number
-  /** Of one processor, for everything that the daemon does then. */
-  readonly cpuPercent?: number
 }

@@ -21,8 +21,12 @@ import type { Clock } from '../../values/clock.ts'
 import { newAuditBudget } from '../../values/event-loop.ts'
 import type { Log } from '../../values/log.ts'
 
-/** Share of one core for all reads. */
-const SHARE = 0.003
+/**
+ * Share of one core for all reads, and the part of it that the lists may have. A list takes as long
+ * as hundreds of reads: the time until the next one pays for it, and reads go on meanwhile with what
+ * is left of the share.
+ */
+const [SHARE, MOST_FOR_LISTS] = [0.003, 0.0015]
 /** Between two reads of a virtual server with new connections, and of one that had none while two copies were made. */
 const [READ_MS, CALM_READ_MS] = [250, 1000]
 const MOVED_MS = 2 * LONGEST_COPY_MS
@@ -32,7 +36,7 @@ const [LARGE, SMALL_READS] = [64, 8]
 const BUSY_MS = 15_000
 /** So few virtual servers are all read, the others this often; more of them are listed instead. */
 const [FEW, OTHERS_MS] = [32, 2000]
-/** A list of all virtual servers takes some microseconds for each; half of the share is for that. */
+/** A list of all virtual servers takes some microseconds for each. */
 const LIST_MS_FOR_EACH = 1.5
 const SHORTEST_LIST_MS = 1000
 /** Between two looks at the setting of the kernel. */
@@ -57,7 +61,7 @@ export interface OutlierWatchOptions {
   /** Rejects when aborted; tests replace it. */
   readonly sleep?: (ms: number, signal: AbortSignal) => Promise<void>
   /** Tests replace it. */
-  readonly budget?: Budget
+  readonly newBudget?: () => Budget
   /** Whether the kernel's estimator runs, as far as its setting says. */
   readonly estimates?: () => boolean
 }
@@ -80,6 +84,7 @@ export class OutlierWatch {
   readonly #share: AuditShare
   /** One for all rounds: some kernels show processor time only after several of them. */
   readonly #budget: Budget
+  readonly #listBudget: Budget
   /** Until when virtual servers are read often. */
   readonly #busyUntilMs = new Map<VirtualServerKey, number>()
   /** Connections so far as the list and as the reads of real servers count them. */
@@ -92,7 +97,9 @@ export class OutlierWatch {
   constructor(options: OutlierWatchOptions) {
     this.#options = options
     this.#sleep = options.sleep ?? ((ms, signal) => sleep(ms, undefined, { signal }))
-    this.#budget = options.budget ?? newAuditBudget()
+    const { newBudget = newAuditBudget } = options
+    this.#budget = newBudget()
+    this.#listBudget = newBudget()
     this.#share = new AuditShare({ share: SHARE, now: options.now, sleep: this.#sleep })
   }
 
@@ -144,7 +151,7 @@ export class OutlierWatch {
     const budget = this.#budget
     budget.begin()
     const keys = new Set(outliers.troubled)
-    if (this.#options.now() >= this.#nextOthersMs) await this.#findBusy(keys, budget, signal)
+    if (this.#options.now() >= this.#nextOthersMs) await this.#findBusy(keys, signal)
     const nowMs = this.#options.now()
     for (const [key, untilMs] of this.#busyUntilMs) {
       if (untilMs > nowMs && outliers.isWatched(key)) keys.add(key)
@@ -172,18 +179,20 @@ export class OutlierWatch {
   }
 
   /** Adds to `keys` what is not busy and is to be read all the same; many virtual servers are listed instead. */
-  async #findBusy(keys: Set<VirtualServerKey>, budget: Budget, signal: AbortSignal): Promise<void> {
+  async #findBusy(keys: Set<VirtualServerKey>, signal: AbortSignal): Promise<void> {
     const { ipvs, outliers, serverCount, now } = this.#options
     for (const counted of [this.#listed, this.#read])
       for (const key of counted.keys()) if (!outliers.isWatched(key)) counted.delete(key)
     if (outliers.size <= FEW) {
       this.#nextOthersMs = now() + OTHERS_MS
+      this.#share.share = SHARE
       this.#listed.clear()
       for (const key of outliers.keys()) keys.add(key)
       return
     }
-    this.#nextOthersMs = now() + Math.max(SHORTEST_LIST_MS, serverCount() * LIST_MS_FOR_EACH)
-    const untilMs = now() + BUSY_MS
+    const beganMs = now()
+    const untilMs = beganMs + BUSY_MS
+    const budget = this.#listBudget
     const visit = (key: VirtualServerKey, traffic: Float64Array): void => {
       if (!outliers.isWatched(key)) return
       const connections = traffic[CONNECTIONS] ?? 0
@@ -192,8 +201,12 @@ export class OutlierWatch {
       this.#listed.set(key, connections)
       if (before !== undefined) this.#busyUntilMs.set(key, untilMs)
     }
+    budget.begin()
     await ipvs.visitTraffic(visit, { signal, budget })
-    await this.#share.rest(budget, signal)
+    const workMs = budget.takeWorkMs()
+    const pauseMs = Math.max(SHORTEST_LIST_MS, serverCount() * LIST_MS_FOR_EACH, workMs / MOST_FOR_LISTS)
+    this.#nextOthersMs = beganMs + pauseMs
+    this.#share.share = SHARE - workMs / pauseMs
   }
 
   #calm(key: VirtualServerKey): void {

@@ -30,6 +30,8 @@ class World {
   deadFromMs = Number.POSITIVE_INFINITY
   stillFromMs = Number.POSITIVE_INFINITY
   fails: (key: string) => boolean = () => false
+  /** Of a list of all virtual servers. */
+  listMs = 0
   /** Connections of a virtual server that gets no new ones. */
   idleConnections = 9
   /** Whenever the watch waits. */
@@ -62,8 +64,9 @@ class World {
           this.reads.push({ key, atMs: this.nowMs })
           return this.#lasts.map((last) => this.#destination(key, last))
         },
-        visitTraffic: async (visit) => {
+        visitTraffic: async (visit, { budget } = {}) => {
           this.lists.push(this.nowMs)
+          budget?.whole(() => void (this.nowMs += this.listMs))
           for (const key of this.outliers.keys())
             if (this.busy(key)) visit(key, Float64Array.of(Math.floor(this.nowMs / 50), 1, 1, 1, 1))
             else visit(key, Float64Array.of(7, 1, 1, 1, 1))
@@ -84,7 +87,7 @@ class World {
         await new Promise((resolve) => setImmediate(resolve))
       },
       estimates: () => this.isEstimating,
-      budget: new Budget({ now: () => this.nowMs, processor: () => this.nowMs }),
+      newBudget: () => new Budget({ now: () => this.nowMs, processor: () => this.nowMs }),
     }
     await new OutlierWatch(options).run(this.#abort.signal)
   }
@@ -170,6 +173,19 @@ describe('OutlierWatch', () => {
       assert.ok(Math.abs(world.lists.length - lists) <= 2, `${count}: ${world.lists.length}`)
       assert.deepEqual(new Set(world.reads.map(({ key }) => key)), new Set([busy]))
     }
+  })
+
+  it('reads those with connections as often beside lists that take long, and lists more rarely then', async () => {
+    const world = new World()
+    const [busy = ''] = world.add(4000)
+    world.busy = (key) => key === busy
+    world.listMs = 20
+    await world.run(240_000)
+    const times = world.reads.map(({ atMs }) => atMs)
+    const pauses = times.slice(1).map((atMs, index) => atMs - (times[index] ?? 0))
+    assert.ok(Math.max(...pauses) <= 300, String(Math.max(...pauses)))
+    // 20 ms in 13.3 s are half of the share.
+    assert.ok(world.lists.length >= 17 && world.lists.length <= 20, String(world.lists.length))
   })
 
   it('rests for all the time that a large virtual server takes, 0.3 % of one core', async () => {
