@@ -31,6 +31,7 @@ async function evidence(parts: readonly Part[], hours: number | undefined): Prom
     const measuredAt = new Date().toISOString()
     const commit = await commitNow()
     const result = await part.run({ hours, signal: stopped.signal })
+    stopped.signal.throwIfAborted()
     const record: PartRecord = {
       part: part.name,
       purpose: part.purpose,
