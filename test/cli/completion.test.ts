@@ -33,7 +33,7 @@ const ROWS: readonly (readonly [line: string, offered: readonly string[], notOff
 const COMPLETE: Readonly<Record<'bash' | 'fish', (line: string) => string[]>> = {
   bash: (line) => {
     const script = `source ${join(folder, 'bash')}; compopt() { :; }; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _kube_ipvs; printf '%s\\n' "\${COMPREPLY[@]}"`
-    return lines(execFileSync('bash', ['-c', script, 'bash', ...line.split(' ')], { encoding: 'utf8' }))
+    return lines(execFileSync('bash', ['--norc', '-c', script, 'bash', ...line.split(' ')], { encoding: 'utf8' }))
   },
   fish: (line) => {
     const script = `source ${join(folder, 'fish')}; complete -C "$argv"`

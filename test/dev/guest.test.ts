@@ -16,11 +16,11 @@ describe('commandScript', () => {
       'NOT-A-NAME': 'x',
       PATH: '/',
     })
-    const printed = execFileSync('bash', ['-c', script], { encoding: 'utf8' })
+    const printed = execFileSync('bash', ['--norc', '-c', script], { encoding: 'utf8' })
     assert.deepEqual(JSON.parse(printed), [odd, odd, null])
   })
   it('passes the exit code on', () => {
-    assert.throws(() => execFileSync('bash', ['-c', commandScript(['sh', '-c', 'exit 7'], '/', {})]), { status: 7 })
+    assert.throws(() => execFileSync('bash', ['--norc', '-c', commandScript(['sh', '-c', 'exit 7'], '/', {})]), { status: 7 })
   })
 })
 

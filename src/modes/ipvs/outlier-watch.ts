@@ -36,9 +36,8 @@ const [LARGE, SMALL_READS] = [64, 8]
 const BUSY_MS = 15_000
 /** So few virtual servers are all read, the others this often; more of them are listed instead. */
 const [FEW, OTHERS_MS] = [32, 2000]
-/** A list of all virtual servers takes some microseconds for each. */
-const LIST_MS_FOR_EACH = 1.5
-const SHORTEST_LIST_MS = 1000
+/** Between two lists of all virtual servers: for each of them, and at least. */
+const [LIST_MS_FOR_EACH, SHORTEST_LIST_MS] = [1.5, 1000]
 /** Between two looks at the setting of the kernel. */
 const SETTING_MS = 10_000
 /** Until reads begin again after the counters stood still. */
