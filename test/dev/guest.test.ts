@@ -20,7 +20,9 @@ describe('commandScript', () => {
     assert.deepEqual(JSON.parse(printed), [odd, odd, null])
   })
   it('passes the exit code on', () => {
-    assert.throws(() => execFileSync('bash', ['--norc', '-c', commandScript(['sh', '-c', 'exit 7'], '/', {})]), { status: 7 })
+    assert.throws(() => execFileSync('bash', ['--norc', '-c', commandScript(['sh', '-c', 'exit 7'], '/', {})]), {
+      status: 7,
+    })
   })
 })
 
