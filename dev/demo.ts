@@ -39,11 +39,10 @@ async function main(): Promise<number> {
   try {
     const { entry } = await bundle()
     return await runInKernel(choice, {
-      command: [process.execPath, join(import.meta.dirname, 'demo/session.ts')],
+      command: [process.execPath, join(import.meta.dirname, 'demo/session.ts'), entry],
       cwd: project,
       env: {
         ...process.env,
-        KUBE_IPVS_PROGRAM: entry,
         KUBE_IPVS_DEMO_JSON: options.json ? '1' : '0',
         KUBE_IPVS_DEMO_TERMINAL: terminal ? '1' : '0',
         KUBE_IPVS_DEMO_FOLLOW: follow ? '1' : '0',

@@ -20,7 +20,8 @@ import { buildTopology, CLIENT, NODE, POD_PORT, PODS } from './topology.ts'
 
 const project = join(import.meta.dirname, '../..')
 const examples = join(project, 'examples')
-const program = process.env['KUBE_IPVS_PROGRAM'] ?? join(project, 'bin/kube-ipvs.mjs')
+/** The entry of the bundle. */
+const [program = ''] = process.argv.slice(2)
 const requestsEach = 6
 const completeMs = patience(30_000)
 const lookMs = 200

@@ -18,7 +18,7 @@ import { OutlierNode } from '../support/outlier-node.ts'
 import type { OutlierService } from '../support/outlier-service.ts'
 import { needs } from './needs.ts'
 
-/** `npm run evidence -- --only outliers` has rows of its own. */
+/** The row that `npm run evidence -- --only outliers` asks for; undefined in a run of the tests. */
 const ASKED = process.env[OUTLIER_ROW_VARIABLE]
 const ROWS =
   ASKED === undefined

@@ -73,7 +73,9 @@ export class OutlierNode {
   /** How often the daemon has taken an endpoint for dead; its log leaves out lines that repeat often. */
   async suspicions(): Promise<number> {
     const page = await (await fetch('http://127.0.0.1:10249/metrics')).text()
-    return valueOf(parseMetrics(page), 'kubeipvs_outlier_decisions_total', { decision: 'suspected' }) ?? 0
+    const count = valueOf(parseMetrics(page), 'kubeipvs_outlier_decisions_total', { decision: 'suspected' })
+    assert.ok(count !== undefined, page)
+    return count
   }
 
   async stop(): Promise<void> {

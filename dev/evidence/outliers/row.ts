@@ -1,6 +1,6 @@
 /** What the part `outliers` of the evidence asks of test/kernel/outlier-deaths.test.ts, and what that tells. */
 
-/** In the environment of the test: an OutlierRow as JSON, instead of its own rows. */
+/** A variable that the test reads: an OutlierRow as JSON, which replaces the rows that the test has itself. */
 export const OUTLIER_ROW_VARIABLE = 'KUBE_IPVS_OUTLIER_ROW'
 
 export interface OutlierRow {
