@@ -27,6 +27,7 @@ const packageOf = {
   bison: 'bison',
   bc: 'bc',
   xz: 'xz-utils',
+  patch: 'patch',
   strip: 'binutils',
   '/bin/busybox': 'busybox-static',
   '/usr/include/stdio.h': 'libc6-dev',

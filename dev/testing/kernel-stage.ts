@@ -46,7 +46,7 @@ await runStage({
   batches: claimed(),
   cwd: process.cwd(),
   // Most of them wait for the kernel or for a timer most of the time.
-  concurrency: oneAtATime ? 1 : 3 * availableParallelism(),
+  concurrency: oneAtATime ? 1 : 4 * availableParallelism(),
   fileTimeoutMs: fileMs,
   signal: stopped.signal,
   env: { [DEADLINE_FACTOR_VARIABLE]: String(factor) },

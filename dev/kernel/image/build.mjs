@@ -1,8 +1,9 @@
 /**
  * Builds the kernel image beside this file: `node dev/kernel/image/build.mjs [FOLDER]`. The source
- * is Debian's linux-source package, whose signature apt verifies; the configuration is `config`.
- * README.md says how long it takes. The build carries no time, user or host of the machine. In a
- * FOLDER the source and the objects stay, and a second build makes only what has changed.
+ * is Debian's linux-source package, whose signature apt verifies, with the patches beside this file;
+ * the configuration is `config`. README.md says how long it takes. The build carries no time, user
+ * or host of the machine. In a FOLDER the source and the objects stay, and a second build makes only
+ * what has changed.
  */
 import { createHash } from 'node:crypto'
 import {
@@ -11,6 +12,7 @@ import {
   mkdirSync,
   mkdtempSync,
   readFileSync,
+  readdirSync,
   rmSync,
   statSync,
   writeFileSync,
@@ -52,7 +54,7 @@ async function buildInTemporaryFolder() {
 /** @param {string} folder */
 async function build(folder) {
   const beganMs = Date.now()
-  await ensurePackages(['gcc', 'make', 'flex', 'bison', 'bc', 'xz', 'strip', 'depmod'])
+  await ensurePackages(['gcc', 'make', 'flex', 'bison', 'bc', 'xz', 'patch', 'strip', 'depmod'])
   mkdirSync(join(folder, 'apt'), { recursive: true })
   const archive = await openDebianRelease(RELEASE, join(folder, 'apt'))
   const version = await archive.version('linux-source')
@@ -64,6 +66,7 @@ async function build(folder) {
     await archive.unpack([`linux-source-${series}`], join(folder, 'source'))
     await must('tar', ['-xf', join(folder, `source/usr/src/linux-source-${series}.tar.xz`), '-C', folder])
   }
+  for (const name of patches()) await applyPatch(tree, name)
   copyFileSync(join(here, 'config'), join(tree, '.config'))
   say('Compiling ...')
   const jobs = `-j${availableParallelism()}`
@@ -74,6 +77,28 @@ async function build(folder) {
   const modules = await collectModules(tree, join(folder, 'modules'))
   await keep({ tree, version, kernel, modules })
   say(`It took ${Math.round((Date.now() - beganMs) / 1000)} s.`)
+}
+
+/** @returns {string[]} names, in the order in which they are applied */
+function patches() {
+  return readdirSync(here)
+    .filter((name) => name.endsWith('.patch'))
+    .toSorted()
+}
+
+/**
+ * Applies a patch where an earlier build in this folder has not; says so where it was another version.
+ * @param {string} tree @param {string} name
+ */
+async function applyPatch(tree, name) {
+  const kept = join(tree, `.applied-${name}`)
+  const patch = readFileSync(join(here, name))
+  if (existsSync(kept)) {
+    if (patch.equals(readFileSync(kept))) return
+    throw new Unmet(`${tree} has an older ${name}; remove that folder and build again`)
+  }
+  await must('patch', ['--directory', tree, '--strip=1', '--forward', '--fuzz=0', '--input', join(here, name)])
+  writeFileSync(kept, patch)
 }
 
 /**
@@ -114,6 +139,7 @@ async function keep({ tree, version, kernel, modules }) {
   const sha256 = createHash('sha256').update(program).digest('hex')
   const facts = {
     source: `Debian linux-source-${/^\d+\.\d+/.exec(version)?.[0]} ${version}`,
+    patches: patches(),
     compiler,
     bytes: program.length,
     sha256,
