@@ -139,7 +139,6 @@ async function keep({ tree, version, kernel, modules }) {
   const sha256 = createHash('sha256').update(program).digest('hex')
   const facts = {
     source: `Debian linux-source-${/^\d+\.\d+/.exec(version)?.[0]} ${version}`,
-    patches: patches(),
     compiler,
     bytes: program.length,
     sha256,
