@@ -53,6 +53,8 @@ export class Reflector {
   readonly #options: ReflectorOptions
   readonly #store: ObjectStore
   readonly #backoff: Backoff
+  /** When the last wait began that the backoff gave. */
+  #backedOffMs = Number.NEGATIVE_INFINITY
   readonly #abort = new AbortController()
   #running: Promise<void> | undefined
   readonly #times: Required<ReflectorTimes>
@@ -133,7 +135,6 @@ export class Reflector {
     const livedMs = this.#aliveSinceMs === undefined ? undefined : this.#livedMs()
     const progressed = this.#version !== this.#versionBefore
     const { isHealthy, failure } = this.#ends.judge({ failure: ended, livedMs, progressed })
-    if (isHealthy) this.#backoff.reset()
     const api = ended instanceof ApiError ? ended : undefined
     if (api?.isExpired === true) this.#version = ''
     if (api?.status === 401) client.invalidateCredentials()
@@ -142,9 +143,17 @@ export class Reflector {
     const isRefusal = this.#streamingList && api !== undefined && refusesStreaming(api)
     if (isRefusal) this.#pagedNext = true
     const atOnce = isHealthy || isRefusal
-    const waitMs = requestedMs === 0 && atOnce ? 0 : Math.max(this.#backoff.next(), requestedMs)
+    const waitMs = requestedMs === 0 && atOnce ? 0 : Math.max(this.#backOff(), requestedMs)
     if (failure !== undefined) onFailure(failure, waitMs, atOnce)
     if (waitMs > 0) await (this.#options.wait ?? waitUntilAborted)(waitMs, this.#abort.signal)
+  }
+
+  /** The next wait of the backoff in milliseconds. A watch that works does not shorten it, only time does. */
+  #backOff(): number {
+    const nowMs = this.#options.now()
+    if (nowMs - this.#backedOffMs >= this.#times.backoffForgetMs) this.#backoff.reset()
+    this.#backedOffMs = nowMs
+    return this.#backoff.next()
   }
 
   /** A watch from `#version`, or a streaming list that continues as a watch. */

@@ -42,10 +42,10 @@ test('WatchEnds reports early ends from the second in a row on, and less and les
 })
 
 /**
- * The waits and reports of a reflector whose watches all end after `livedMs`. Only watches and
- * waits advance its clock.
+ * The waits and reports of a reflector whose watches all end after `livedMs`, which may depend on
+ * their number from 1. Only watches and waits advance its clock.
  */
-async function waitsOf(livedMs: number, watches: number): Promise<{ waits: number[]; reports: string[] }> {
+async function waitsOf(livedMs: number | ((watch: number) => number), watches: number): Promise<{ waits: number[]; reports: string[] }> {
   let clockMs = 0
   let requests = 0
   const waits: number[] = []
@@ -62,7 +62,7 @@ async function waitsOf(livedMs: number, watches: number): Promise<{ waits: numbe
           const annotations = { 'k8s.io/initial-events-end': 'true' }
           yield [{ type: 'BOOKMARK', object: { metadata: { resourceVersion: '7', annotations } } }]
         } else yield []
-        clockMs += livedMs
+        clockMs += typeof livedMs === 'number' ? livedMs : livedMs(requests)
       },
     },
     sink,
@@ -96,4 +96,11 @@ test('Reflector waits longer each time when the server ends every watch at once'
     'api-ended 3200 false',
     'api-ended 6400 false',
   ])
+})
+
+test('Reflector keeps its long waits after a watch that worked, until two minutes have passed since the last wait', async () => {
+  // The first one brings a bookmark, so it causes no wait.
+  const lives = [5, 5, 5, 60_000, 5, 120_000, 5]
+  const { waits } = await waitsOf((watch) => lives[watch - 1] ?? 5, lives.length)
+  assert.deepEqual(waits.slice(0, 4), [800, 1600, 3200, 800])
 })
