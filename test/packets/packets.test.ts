@@ -1,6 +1,7 @@
 /** The scenarios and packets of the oracle, and how it reads conntrack. */
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { NODE } from '../support/cluster.ts'
 import { manifestsOf } from './manifests.ts'
 import { type Kind, KINDS, packetsOf } from './packets.ts'
 import { packetsFor, trialsOf } from './run.ts'
@@ -62,6 +63,19 @@ describe('trials', () => {
       for (const { kind } of packets) counts.set(kind, (counts.get(kind) ?? 0) + 1)
     }
     assert.ok((counts.get('LoadBalancer') ?? 0) > 3 * (counts.get('ping') ?? 0), JSON.stringify([...counts]))
+  })
+
+  it('are for the load balancer where its address and port are a node port of another Service', () => {
+    const [first, ...others] = EVERY_RULE.services
+    assert.ok(first !== undefined)
+    const port = { protocol: 'udp', port: SHARED_PORT, targetPort: 8080, isNamed: false } as const
+    const atNode = { ...first, ports: [port], ingress: 'node', sourceRanges: 'the client' } as const
+    const packets = packetsOf({ ...EVERY_RULE, services: [{ ...first, ports: [port] }, atNode, ...others] })
+    const there = packets.filter(
+      ({ to }) => to.protocol === 'udp' && to.address === NODE.IPv4 && to.port === SHARED_PORT,
+    )
+    assert.ok(there.length > 0)
+    for (const { kind, service } of there) assert.deepEqual([kind, service], ['LoadBalancer', 2])
   })
 
   it('may be limited to some packets', () => {

@@ -78,7 +78,7 @@ export function packetsOf(scenario: Scenario): Packet[] {
     ...scenario.services.flatMap((_, index) => targetsOf(scenario, index, family)),
     ...otherTargets(family),
   ])
-  return targets.flatMap((target) =>
+  return withoutDoubles(targets).flatMap((target) =>
     SENDERS.filter(({ from }) => from === 'node' || target.to.address !== LOOPBACK[target.family]).map(
       ({ from, address }) => ({
         ...target,
@@ -87,6 +87,16 @@ export function packetsOf(scenario: Scenario): Packet[] {
       }),
     ),
   )
+}
+
+/**
+ * A load-balancer address may be one of the node, with a port that is the node port of another
+ * Service. The virtual server is that of the load balancer then, and so are its source ranges.
+ */
+function withoutDoubles(targets: readonly Target[]): readonly Target[] {
+  const keyOf = ({ to }: Target): string => `${to.protocol} ${to.address} ${to.port}`
+  const ofBalancers = new Set(targets.filter(({ kind }) => kind === 'LoadBalancer').map(keyOf))
+  return targets.filter((target) => target.kind === 'LoadBalancer' || !ofBalancers.has(keyOf(target)))
 }
 
 /** The first of a list, by the weights of their kinds. */
