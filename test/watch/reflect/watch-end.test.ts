@@ -45,7 +45,10 @@ test('WatchEnds reports early ends from the second in a row on, and less and les
  * The waits and reports of a reflector whose watches all end after `livedMs`, which may depend on
  * their number from 1. Only watches and waits advance its clock.
  */
-async function waitsOf(livedMs: number | ((watch: number) => number), watches: number): Promise<{ waits: number[]; reports: string[] }> {
+async function waitsOf(
+  livedMs: number | ((watch: number) => number),
+  watches: number,
+): Promise<{ waits: number[]; reports: string[] }> {
   let clockMs = 0
   let requests = 0
   const waits: number[] = []
