@@ -1,7 +1,7 @@
 /**
- * What daemons cost the API server, measured at the server of the tests: 500 sets of our
- * reflectors; fewer of them with 250,000 endpoints; and as many kube-proxies beside as many sets,
- * where KUBE_PROXY names one.
+ * What daemons cost the API server: 500 sets of our reflectors; fewer of them with 250,000
+ * endpoints; and as many kube-proxies beside as many sets, where KUBE_PROXY names one. Measured at
+ * the server of the tests, and at a kube-apiserver where KUBE_APISERVER and ETCD name programs.
  */
 import { accessSync, constants, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
@@ -28,33 +28,36 @@ export const apiLoad: Part = {
 async function measure({ hours = HOURS }: PartOptions): Promise<PartResult> {
   const seconds = Math.round(hours * 1800)
   const times = { steadySeconds: seconds, outageSeconds: seconds }
-  const many = await run({ program: 'kube-ipvs', nodes: NODES, ...OBJECTS, ...times })
-  const large = await run({ program: 'kube-ipvs', ...LARGE })
-  const proxy = proxyOf(process.env)
-  const beside = typeof proxy === 'string' ? undefined : await compare(proxy.path, times)
-  const unmet = {
-    ...(typeof proxy === 'string' ? { kubeProxy: proxy } : {}),
-    kubeApiserver: 'only the API server of the tests was measured; a real one is not built in',
+  const [proxy, apiserver, etcd] = ['KUBE_PROXY', 'KUBE_APISERVER', 'ETCD'].map((name) => programOf(process.env, name))
+  const runs: Run[] = []
+  const measureAt = async (server: Pick<Plan, 'server'>): Promise<void> => {
+    runs.push(await run({ program: 'kube-ipvs', nodes: NODES, ...OBJECTS, ...times, ...server }))
+    runs.push(await run({ program: 'kube-ipvs', ...LARGE, ...server }))
+    if (proxy?.path === undefined) return
+    const each = { nodes: COMPARED_NODES, ...OBJECTS, ...times, ...server }
+    const both = [{ program: 'kube-ipvs' }, { program: 'kube-proxy', path: proxy.path }] as const
+    runs.push(...(await Promise.all(both.map((program) => run({ ...program, ...each })))))
   }
-  return resultOf([many, large, ...(beside ?? [])], unmet)
+  await measureAt({})
+  if (apiserver?.path !== undefined && etcd?.path !== undefined)
+    await measureAt({ server: { kubeApiserver: apiserver.path, etcd: etcd.path } })
+  const unmet = [proxy, apiserver, etcd].flatMap((one) => (one?.path === undefined ? [one?.reason ?? ''] : []))
+  return resultOf(runs, unmet)
 }
 
-async function compare(path: string, times: Pick<Plan, 'steadySeconds' | 'outageSeconds'>): Promise<readonly Run[]> {
-  const each = { nodes: COMPARED_NODES, ...OBJECTS, ...times }
-  return Promise.all([run({ program: 'kube-ipvs', ...each }), run({ program: 'kube-proxy', path, ...each })])
-}
+type Program = { readonly path: string } | { readonly path?: undefined; readonly reason: string }
 
-/** Where kube-proxy is, or why it is not measured. It has namespaces of its own, which root can make. */
-function proxyOf(env: NodeJS.ProcessEnv): { readonly path: string } | string {
-  const named = env['KUBE_PROXY'] || undefined
-  if (named === undefined) return 'KUBE_PROXY names no kube-proxy'
+/** The program that a variable names, or why it does not run. It has namespaces of its own, which root can make. */
+function programOf(env: NodeJS.ProcessEnv, variable: string): Program {
+  const named = env[variable] || undefined
+  if (named === undefined) return { reason: `${variable} names no program, so nothing is measured with it` }
   const path = resolve(named)
   try {
     accessSync(path, constants.X_OK)
   } catch {
-    return `KUBE_PROXY names ${path}, which is not there or not executable`
+    return { reason: `${variable} names ${path}, which is not there or not executable` }
   }
-  return process.getuid?.() === 0 ? { path } : 'kube-proxy needs root, for network namespaces'
+  return process.getuid?.() === 0 ? { path } : { reason: `${variable} needs root, for network namespaces` }
 }
 
 /** All its processes end with it: in a namespace of processes, or by their channel to it. */
@@ -65,7 +68,9 @@ async function run(plan: Plan): Promise<Run> {
   say(`${plan.nodes} nodes with ${plan.program}, ${plan.services} Services of ${plan.endpointsEach} endpoints ...`)
   const node = [process.execPath, '--max-old-space-size=8192', MAIN, JSON.stringify(plan), folder]
   const command =
-    plan.program === 'kube-ipvs' ? node : ['unshare', ...NAMESPACES, 'ip link set lo up && exec "$@"', 'sh', ...node]
+    plan.program === 'kube-ipvs' && plan.server === undefined
+      ? node
+      : ['unshare', ...NAMESPACES, 'ip link set lo up && exec "$@"', 'sh', ...node]
   try {
     const timeoutMs = 7_200_000 + (plan.steadySeconds + plan.outageSeconds) * 1000
     const { code, output } = await finish(command[0] ?? '', command.slice(1), { timeoutMs })

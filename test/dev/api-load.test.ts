@@ -117,7 +117,7 @@ describe('the comparison with kube-proxy', () => {
       problems,
     })
     const runs = [run('kube-ipvs', 9, ['first']), run('kube-ipvs', 3, []), run('kube-proxy', 2, ['theirs'])]
-    const result = resultOf(runs, { kubeApiserver: 'none' })
+    const result = resultOf(runs, ['none'])
     assert.deepEqual(result.problems, ['first', 'steady: 3 bytes of a node, kube-proxy 2'])
     assert.deepEqual(result['100 nodes with kube-proxy and 1 endpoints'], {
       steady:

@@ -20,6 +20,8 @@ export interface Clients {
 
 const MAIN = join(import.meta.dirname, 'sets-main.ts')
 const PROCESSES = 2
+/** A server that knows no tokens ignores it. */
+export const CLIENT_TOKEN = 'of-all-clients'
 
 /** @param folder for the kubeconfig and for logs */
 export function startClients({ program, path = '' }: Plan, nodes: readonly string[], setting: Setting): Clients {
@@ -115,7 +117,7 @@ function kubeconfigOf({ url, ca }: Setting): string {
     clusters: [
       { name: 'c', cluster: { server: url, 'certificate-authority-data': Buffer.from(ca).toString('base64') } },
     ],
-    users: [{ name: 'u', user: { token: 'not-checked' } }],
+    users: [{ name: 'u', user: { token: CLIENT_TOKEN } }],
     contexts: [{ name: 'c', context: { cluster: 'c', user: 'u' } }],
     'current-context': 'c',
   })

@@ -1,18 +1,18 @@
 /**
- * One run in a process of its own: the API server of the tests with its objects, clients in other
- * processes, and one phase after the other, measured at the server. Arguments: the plan as JSON, a
- * folder. The result is `run.json` in that folder.
+ * One run in a process of its own: an API server with its objects, clients in other processes, and
+ * one phase after the other, measured at the server. Arguments: the plan as JSON, a folder. The
+ * result is `run.json` in that folder.
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { issueCertificate, makeAuthority } from '../../api-server/certificate.ts'
 import { endpointAddress, formatAddress, makeNode, makeService, makeSlice } from '../../api-server/generate.ts'
-import { ApiServer } from '../../api-server/server.ts'
 import { say } from '../../progress.mjs'
 import { startClients } from './clients.ts'
 import { type Figures, figuresOf } from './figures.ts'
+import { kubeApiserver } from './kube-apiserver.ts'
 import { KINDS, type Plan, type Run, runProblems } from './plan.ts'
+import { testServer } from './test-server.ts'
 
 const [, , planText = '', folder = ''] = process.argv
 const plan = JSON.parse(planText) as Plan // written by api-load.ts
@@ -24,46 +24,47 @@ const ENDPOINT_BYTES = 160
 /** Less than this for each node within two seconds are bookmarks and answers to pings. */
 const QUIET_BYTES = 2000
 
-const authority = makeAuthority('api-load')
-const server = new ApiServer({ tls: issueCertificate(authority, 'server') })
-const { store } = server
+const server = plan.server === undefined ? testServer() : await kubeApiserver(plan.server, folder)
 const names = Array.from({ length: nodes }, (_, index) => `node-${index}`)
 const addressesOf = (service: number, replaced: number): string[] =>
   Array.from({ length: endpointsEach }, (_, endpoint) =>
     endpointAddress(service, endpoint, endpointsEach, endpoint < replaced ? 1 : 0),
   )
-for (const [index, name] of names.entries()) store.put('nodes', makeNode(name, formatAddress(0xac120002 + index)))
+for (const [index, name] of names.entries())
+  await server.put('nodes', makeNode(name, formatAddress(0xac120002 + index)))
 for (let service = 0; service < services; service++) {
-  store.put('services', makeService(service))
-  store.put('endpointslices', makeSlice(service, addressesOf(service, 0)))
+  await server.put('services', makeService(service))
+  await server.put('endpointslices', makeSlice(service, addressesOf(service, 0)))
 }
-store.compact()
+await server.forget()
 /** Changes that every node has to get. */
-let changes = 2 * services + 1
+let changes = 2 * services + 1 + server.ownObjects
 
-const url = await server.listen()
-const port = Number(new URL(url).port)
+const url = await server.open()
 const startedMs = performance.now()
-const clients = startClients(plan, names, { folder, url, ca: authority.cert })
+const clients = startClients(plan, names, { folder, url, ca: server.ca })
 const phases: Record<string, Figures> = {}
 try {
-  await Promise.race([measure(), clients.ended])
+  await Promise.race([measure(), clients.ended, server.ended])
 } finally {
   clients.stop()
+  server.stop()
 }
 
 async function measure(): Promise<void> {
   await phase('start', startedMs, allWatch)
-  const watchesPerNode = server.watchCount / nodes
-  const connectionsPerNode = server.connectionCount / nodes
+  const watchesPerNode = (await server.watchCount()) / nodes
+  const connectionsPerNode = server.connectionCount() / nodes
   if (steadySeconds > 0) await phase('steady', performance.now(), () => sleep(steadySeconds * 1000))
   await phase('rolling', performance.now(), roll)
-  server.resetConnections()
+  server.reset()
   await phase('cut', performance.now(), allWatch)
   if (outageSeconds > 0) await outage('outage', outageSeconds * 1000)
-  await outage('expired', compactionSeconds * 1000, () => store.compact())
-  server.streamingList = 'forbidden'
-  await outage('expiredPaged', compactionSeconds * 1000, () => store.compact())
+  await outage('expired', compactionSeconds * 1000, () => server.forget())
+  if (server.refuseStreaming !== undefined) {
+    server.refuseStreaming()
+    await outage('expiredPaged', compactionSeconds * 1000, () => server.forget())
+  }
   await delivered()
   const problems = runProblems({ plan, phases })
   const run: Run = { plan, phases, watchesPerNode, connectionsPerNode, problems }
@@ -72,26 +73,26 @@ async function measure(): Promise<void> {
 
 /** What happens from `startMs` until `work` has ended. */
 async function phase(name: string, startMs: number, work: () => Promise<void>): Promise<void> {
-  const bytesBefore = name === 'start' ? 0 : server.bytesSent
+  const bytesBefore = name === 'start' ? 0 : server.bytesSent()
   await work()
-  const requests = server.requests.filter(({ atMs }) => atMs >= startMs)
-  const bytes = server.bytesSent - bytesBefore
+  const requests = (await server.requests()).filter(({ atMs }) => atMs >= startMs)
+  const bytes = server.bytesSent() - bytesBefore
   phases[name] = figuresOf({ startMs, endMs: performance.now(), nodes, requests, bytes })
   say(`${name}: ${JSON.stringify(phases[name])}`)
 }
 
 /** The server is gone, one slice changes meanwhile, and the phase begins when the server is back. */
-async function outage(name: string, milliseconds: number, meanwhile = (): void => undefined): Promise<void> {
+async function outage(name: string, milliseconds: number, meanwhile?: () => Promise<void>): Promise<void> {
   await server.close()
   await sleep(milliseconds)
-  put(0, 0)
-  meanwhile()
-  await server.listen(port)
+  await put(0, 0)
+  await meanwhile?.()
+  await server.open()
   await phase(name, performance.now(), allWatch)
 }
 
-function put(service: number, replaced: number): void {
-  store.put('endpointslices', makeSlice(service, addressesOf(service, replaced)))
+async function put(service: number, replaced: number): Promise<void> {
+  await server.put('endpointslices', makeSlice(service, addressesOf(service, replaced)))
   changes++
 }
 
@@ -101,7 +102,7 @@ async function roll(): Promise<void> {
   for (let step = 1; step <= steps; step++) {
     const replaced = Math.round((endpointsEach * step) / steps)
     for (let service = 0; service < services; service++) {
-      put(service, replaced)
+      await put(service, replaced)
       if ((service + 1) % batch === 0) await delivered()
     }
   }
@@ -109,9 +110,9 @@ async function roll(): Promise<void> {
 }
 
 async function allWatch(): Promise<void> {
-  await until(() => server.watchCount === nodes * KINDS)
+  await until(async () => (await server.watchCount()) === nodes * KINDS)
   await quiet(2000)
-  await until(() => server.watchCount === nodes * KINDS)
+  await until(async () => (await server.watchCount()) === nodes * KINDS)
 }
 
 /** Waits until every node has every change, or where nobody counts until the server has nothing to send. */
@@ -130,18 +131,19 @@ async function delivered(): Promise<void> {
 /** Waits until nothing is sent but bookmarks, for a time. */
 async function quiet(milliseconds: number): Promise<void> {
   const most = (QUIET_BYTES * nodes * milliseconds) / 2000
-  for (let before = server.bytesSent; ; ) {
+  for (let before = server.bytesSent(); ; ) {
     await sleep(milliseconds)
-    const now = server.bytesSent
+    const now = server.bytesSent()
     if (now - before <= most) return
     before = now
   }
 }
 
-async function until(isReached: () => boolean): Promise<void> {
+async function until(isReached: () => Promise<boolean>): Promise<void> {
   const deadlineMs = performance.now() + DEADLINE_MS
-  while (!isReached()) {
-    if (performance.now() > deadlineMs) throw new Error(`after ${DEADLINE_MS} ms ${server.watchCount} watches are open`)
+  while (!(await isReached())) {
+    if (performance.now() > deadlineMs)
+      throw new Error(`after ${DEADLINE_MS} ms ${await server.watchCount()} watches are open`)
     await sleep(100)
   }
 }

@@ -1,12 +1,15 @@
 /** One run of the part `api-load`: what its process is told, and what it writes. */
 import type { PartResult } from '../part.ts'
 import { excess, type Figures, listsOf } from './figures.ts'
+import type { RealServer } from './kube-apiserver.ts'
 
 export interface Plan {
   /** kube-ipvs: our sets of reflectors without the rest of the program. */
   readonly program: 'kube-ipvs' | 'kube-proxy'
   /** Of kube-proxy. */
   readonly path?: string
+  /** The kube-apiserver that is measured; absent: the API server of the tests. */
+  readonly server?: RealServer
   readonly nodes: number
   /** Each with one slice. */
   readonly services: number
@@ -63,13 +66,13 @@ const LISTS: Readonly<Record<string, number>> = { start: KINDS, expired: KINDS, 
  * The result of all runs: a sentence for each phase, and the figures. A run of kube-proxy is
  * compared with the one before it.
  */
-export function resultOf(runs: readonly Run[], unmet: Readonly<Record<string, string>>): PartResult {
+export function resultOf(runs: readonly Run[], unmet: readonly string[]): PartResult {
   const compared = runs.flatMap((run, index) => {
     const before = runs[index - 1]
     return run.plan.program === 'kube-proxy' && before !== undefined ? excess(before.phases, run.phases) : []
   })
-  const nameOf = ({ program, nodes, services, endpointsEach }: Plan): string =>
-    `${nodes} nodes with ${program} and ${services * endpointsEach} endpoints`
+  const nameOf = ({ program, nodes, services, endpointsEach, server }: Plan): string =>
+    `${nodes} nodes with ${program} and ${services * endpointsEach} endpoints${server === undefined ? '' : ' at a kube-apiserver'}`
   const sentences = (run: Run): object =>
     Object.fromEntries(Object.entries(run.phases).map(([name, figures]) => [name, sentenceOf(figures)]))
   return {
