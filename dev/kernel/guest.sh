@@ -80,6 +80,8 @@ fi
 # All network namespaces together may refuse that often; tests refuse many at a time. Newer kernels count by namespace.
 echo 1000000 2>/dev/null >/proc/sys/net/ipv4/icmp_msgs_per_sec
 echo 1000000 2>/dev/null >/proc/sys/net/ipv4/icmp_msgs_burst
+# To one host the kernel says five times that there is no route, and then once a second.
+echo 0 2>/dev/null >/proc/sys/net/ipv4/route/error_cost
 # The neighbours of all network namespaces share two tables, and the kernel drops packets for those that do not fit.
 for family in ipv4 ipv6; do
   for level in 1 2 3; do

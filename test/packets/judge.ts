@@ -43,12 +43,8 @@ export interface Patience {
 /** How long an answer may take at first. */
 const FIRST_MS = 700
 const PATIENT: Patience = { attempts: 2, withinMs: 2500 }
-/**
- * For a look that is repeated many times, and expects differences. The kernel ignores an ICMP error
- * that arrives while connect() still holds its socket (LockDroppedIcmps), and repeats the SYN after
- * a second: only then the sender hears of it.
- */
-export const QUICK: Patience = { attempts: 1, withinMs: 1500 }
+/** For a look that is repeated many times, and expects differences. */
+export const QUICK: Patience = { attempts: 1, withinMs: FIRST_MS }
 
 /**
  * Source ports of a world are used once: two connections from one would be one for IPVS. Servers

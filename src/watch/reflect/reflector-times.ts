@@ -20,18 +20,13 @@ export interface ReflectorTimes {
   readonly backoffFirstMs?: number
   /** Longest wait after a failure; jitter makes it up to twice as long. Default 30,000. */
   readonly backoffMaxMs?: number
-  /**
-   * The first wait comes again when for so long no wait began; default 120,000. An outage soon after
-   * another one is that of a server in trouble, and the nodes keep their long waits.
-   */
-  readonly backoffForgetMs?: number
 }
 
 /** These times, with the defaults for those that are absent. */
 export function reflectorTimes(times: ReflectorTimes = {}): Required<ReflectorTimes> {
   const { inactivityMs = 150_000, unpingedMs = 75_000, initialInactivityMs = 30_000, healthyMs = 30_000 } = times
   // The limits of client-go's reflector.
-  const { backoffFirstMs = 800, backoffMaxMs = 30_000, backoffForgetMs = 120_000 } = times
+  const { backoffFirstMs = 800, backoffMaxMs = 30_000 } = times
   return {
     inactivityMs,
     unpingedMs: Math.min(unpingedMs, inactivityMs),
@@ -39,6 +34,5 @@ export function reflectorTimes(times: ReflectorTimes = {}): Required<ReflectorTi
     healthyMs,
     backoffFirstMs,
     backoffMaxMs,
-    backoffForgetMs,
   }
 }

@@ -53,8 +53,8 @@ export class Reflector {
   readonly #options: ReflectorOptions
   readonly #store: ObjectStore
   readonly #backoff: Backoff
-  /** When the last wait began that the backoff gave. */
-  #backedOffMs = Number.NEGATIVE_INFINITY
+  /** The last wait that the backoff gave. */
+  #lastWaitMs = 0
   readonly #abort = new AbortController()
   #running: Promise<void> | undefined
   readonly #times: Required<ReflectorTimes>
@@ -135,6 +135,8 @@ export class Reflector {
     const livedMs = this.#aliveSinceMs === undefined ? undefined : this.#livedMs()
     const progressed = this.#version !== this.#versionBefore
     const { isHealthy, failure } = this.#ends.judge({ failure: ended, livedMs, progressed })
+    // An outage soon after another one is that of a server in trouble: nodes keep their long waits.
+    if (isHealthy && (livedMs ?? 0) >= 2 * this.#lastWaitMs) this.#backoff.reset()
     const api = ended instanceof ApiError ? ended : undefined
     if (api?.isExpired === true) this.#version = ''
     if (api?.status === 401) client.invalidateCredentials()
@@ -143,17 +145,11 @@ export class Reflector {
     const isRefusal = this.#streamingList && api !== undefined && refusesStreaming(api)
     if (isRefusal) this.#pagedNext = true
     const atOnce = isHealthy || isRefusal
-    const waitMs = requestedMs === 0 && atOnce ? 0 : Math.max(this.#backOff(), requestedMs)
+    const isAtOnce = requestedMs === 0 && atOnce
+    if (!isAtOnce) this.#lastWaitMs = this.#backoff.next()
+    const waitMs = isAtOnce ? 0 : Math.max(this.#lastWaitMs, requestedMs)
     if (failure !== undefined) onFailure(failure, waitMs, atOnce)
     if (waitMs > 0) await (this.#options.wait ?? waitUntilAborted)(waitMs, this.#abort.signal)
-  }
-
-  /** The next wait of the backoff in milliseconds. A watch that works does not shorten it, only time does. */
-  #backOff(): number {
-    const nowMs = this.#options.now()
-    if (nowMs - this.#backedOffMs >= this.#times.backoffForgetMs) this.#backoff.reset()
-    this.#backedOffMs = nowMs
-    return this.#backoff.next()
   }
 
   /** A watch from `#version`, or a streaming list that continues as a watch. */
