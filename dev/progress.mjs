@@ -15,8 +15,8 @@ export function say(text) {
   process.stderr.write(`${text}\n`)
 }
 
-/** Programs that `finish` runs. @type {Set<import('node:child_process').ChildProcess>} */
-const running = new Set()
+/** Programs that `finish` runs, and what ends them. @type {Map<import('node:child_process').ChildProcess, NodeJS.Signals>} */
+const running = new Map()
 let isStopped = false
 
 /**
@@ -25,23 +25,23 @@ let isStopped = false
  */
 export function stopPrograms() {
   isStopped = true
-  for (const child of running) child.kill()
+  for (const [child, signal] of running) child.kill(signal)
 }
 
 /**
  * Runs a program to its end and returns its exit code and what it printed (stdout and stderr in
  * order).
  * @param {string} program @param {string[]} args @param {{ env?: NodeJS.ProcessEnv, cwd?: string,
- * timeoutMs?: number }} [options]
+ * timeoutMs?: number, killSignal?: NodeJS.Signals }} [options] SIGKILL ends programs that ignore SIGTERM, as unshare(1) does
  * @returns {Promise<{ code: number, output: string }>}
  */
-export function finish(program, args, { env = process.env, cwd, timeoutMs = 600_000 } = {}) {
+export function finish(program, args, { env = process.env, cwd, timeoutMs = 600_000, killSignal = 'SIGTERM' } = {}) {
   return new Promise((resolve) => {
     if (isStopped) return resolve({ code: 124, output: `${program}: stopped` })
     const child = spawn(program, args, { env, cwd, stdio: ['ignore', 'pipe', 'pipe'] })
     // Not spawn's own timeout, which goes on after a program that is not there and keeps this process alive.
-    const timer = setTimeout(() => child.kill(), timeoutMs)
-    running.add(child)
+    const timer = setTimeout(() => child.kill(killSignal), timeoutMs)
+    running.set(child, killSignal)
     let output = ''
     const keep = (chunk) => {
       output += chunk

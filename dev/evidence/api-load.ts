@@ -47,7 +47,7 @@ async function measure({ hours = HOURS }: PartOptions): Promise<PartResult> {
 
 type Program = { readonly path: string } | { readonly path?: undefined; readonly reason: string }
 
-/** The program that a variable names, or why it does not run. It has namespaces of its own, which root can make. */
+/** The program that a variable names, or why it does not run. Each run uses unshare(1), which needs root. */
 function programOf(env: NodeJS.ProcessEnv, variable: string): Program {
   const named = env[variable] || undefined
   if (named === undefined) return { reason: `${variable} names no program, so nothing is measured with it` }
@@ -73,7 +73,7 @@ async function run(plan: Plan): Promise<Run> {
       : ['unshare', ...NAMESPACES, 'ip link set lo up && exec "$@"', 'sh', ...node]
   try {
     const timeoutMs = 7_200_000 + (plan.steadySeconds + plan.outageSeconds) * 1000
-    const { code, output } = await finish(command[0] ?? '', command.slice(1), { timeoutMs })
+    const { code, output } = await finish(command[0] ?? '', command.slice(1), { timeoutMs, killSignal: 'SIGKILL' })
     say(output)
     if (code !== 0) throw new Error(`the run with ${plan.program} ended with code ${code}: ${tail(output)}`)
     return JSON.parse(readFileSync(join(folder, 'run.json'), 'utf8')) as Run // written by main.ts

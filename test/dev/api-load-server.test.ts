@@ -1,7 +1,7 @@
 /** How the part `api-load` measures a kube-apiserver: its audit log, and the relay before it. */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { type AddressInfo, connect, createServer } from 'node:net'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { it } from 'node:test'
 import { AuditLog, auditPolicy } from '../../dev/evidence/api-load/audit-log.ts'
 import { Relay } from '../../dev/evidence/api-load/relay.ts'
@@ -57,14 +57,17 @@ it('auditPolicy logs only lists and watches of one user', () => {
   )
 })
 
-it('Relay passes both directions on, counts one, and is an outage while it is closed', async () => {
-  const server = createServer((socket) =>
-    socket.on('error', () => undefined).on('data', (chunk) => socket.write(`${chunk}!`)),
-  )
+it('Relay passes both directions on, counts one, and is an outage while it is closed', async (t) => {
+  const answering = (socket: Socket): unknown =>
+    socket.on('error', () => undefined).on('data', (chunk) => socket.write(`${chunk}!`))
+  const server = createServer(answering)
+  t.after(() => server.close())
   await once(server.listen(0, '127.0.0.1'), 'listening')
-  const relay = new Relay((server.address() as AddressInfo).port)
+  const relay = new Relay((server.address() as AddressInfo).port) // it listens on TCP
   const port = await relay.open()
+  t.after(() => relay.close())
   const client = connect(port, '127.0.0.1')
+  t.after(() => client.destroy())
   client.write('hello')
   const [answer] = await once(client, 'data')
   assert.equal(String(answer), 'hello!')
@@ -76,6 +79,4 @@ it('Relay passes both directions on, counts one, and is an outage while it is cl
   const [refused] = await once(connect(port, '127.0.0.1'), 'error')
   assert.equal(Reflect.get(refused, 'code'), 'ECONNREFUSED')
   assert.equal(await relay.open(), port)
-  await relay.close()
-  server.close()
 })

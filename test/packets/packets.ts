@@ -89,14 +89,20 @@ export function packetsOf(scenario: Scenario): Packet[] {
   )
 }
 
+/** What a place is when it is several: what has rules of its own first. */
+const PRECEDENCE: readonly Kind[] = ['LoadBalancer', 'ExternalIP', 'ClusterIP', 'NodePort']
+
 /**
- * A load-balancer address may be one of the node, with a port that is the node port of another
- * Service. The virtual server is that of the load balancer then, and so are its source ranges.
+ * One target for each place. A load-balancer address may be an external IP of the same Service, or
+ * one of the node, with a port that is the node port of another Service: the source ranges of the
+ * load balancer hold there.
  */
 function withoutDoubles(targets: readonly Target[]): readonly Target[] {
-  const keyOf = ({ to }: Target): string => `${to.protocol} ${to.address} ${to.port}`
-  const ofBalancers = new Set(targets.filter(({ kind }) => kind === 'LoadBalancer').map(keyOf))
-  return targets.filter((target) => target.kind === 'LoadBalancer' || !ofBalancers.has(keyOf(target)))
+  const byPlace = Map.groupBy(targets, ({ to }) => `${to.protocol} ${to.address} ${to.port}`)
+  return [...byPlace.values()].flatMap((same) => {
+    const kind = PRECEDENCE.find((one) => same.some((target) => target.kind === one))
+    return same.find((target) => kind === undefined || target.kind === kind) ?? []
+  })
 }
 
 /** The first of a list, by the weights of their kinds. */

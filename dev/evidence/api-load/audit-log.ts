@@ -62,9 +62,10 @@ export class AuditLog {
     })
   }
 
-  /** The server has ended, and its watches with it. */
+  /** The server was killed, so its watches have ended, and its last line has no end. */
   endWatches(): void {
     this.#watches.clear()
+    this.#rest = ''
   }
 
   get requests(): readonly Seen[] {

@@ -26,7 +26,8 @@ export interface RealServer {
 }
 
 const READY_MS = 300_000
-/** A log has an event when the request is answered, and a watch when it has begun. */
+const ANSWER_MS = 60_000
+/** The server writes an event when a request arrives; this is for the line to be in the file. */
 const LOG_MS = 50
 const OWN_TOKEN = 'writer'
 /** As kube-proxy of kubeadm: the server divides its time by user and group. */
@@ -53,7 +54,7 @@ export async function kubeApiserver(programs: RealServer, folder: string): Promi
   ends.start(programs.etcd, etcdArguments(folder))
   let server = ends.start(programs.kubeApiserver, args)
   const agent = new Agent({ ca: authority.cert, keepAlive: true, maxSockets: 4 })
-  const ask = (method: string, path: string, body?: object): Promise<number> => exchange(agent, method, path, body)
+  const ask: Ask = (method, path, body) => exchange(agent, method, path, body)
   const ready = async (): Promise<void> => Promise.race([isReady(ask), ends.ended])
   await ready()
   const relay = new Relay(PORTS.server)
@@ -175,7 +176,7 @@ class Ends {
   }
 
   async kill(child: ChildProcess): Promise<void> {
-    this.#running.delete(child)
+    if (!this.#running.delete(child)) return
     const exit = once(child, 'exit')
     child.kill('SIGKILL')
     await exit
@@ -213,11 +214,15 @@ class AuditReader {
   }
 }
 
-type Ask = (method: string, path: string, body?: object) => Promise<number>
+interface Reply {
+  readonly status: number
+  readonly body: string
+}
+type Ask = (method: string, path: string, body?: object) => Promise<Reply>
 
 async function isReady(ask: Ask): Promise<void> {
   const deadlineMs = performance.now() + READY_MS
-  while ((await ask('GET', '/readyz').catch(() => 0)) !== 200) {
+  while ((await ask('GET', '/readyz').catch(() => undefined))?.status !== 200) {
     if (performance.now() > deadlineMs) throw new Error(`kube-apiserver is not ready after ${READY_MS} ms`)
     await sleep(200)
   }
@@ -225,19 +230,21 @@ async function isReady(ask: Ask): Promise<void> {
 }
 
 async function must(ask: Ask, method: string, path: string, body: object): Promise<void> {
-  const status = await ask(method, path, body)
-  if (status >= 300) throw new Error(`${method} ${path} was answered with ${status}`)
+  const answer = await ask(method, path, body)
+  if (answer.status >= 300) throw new Error(`${method} ${path} was answered with ${answer.status}: ${answer.body}`)
 }
 
-/** The status of an answer; its body is not used. */
-function exchange(agent: Agent, method: string, path: string, body?: object): Promise<number> {
+function exchange(agent: Agent, method: string, path: string, body?: object): Promise<Reply> {
   return new Promise((resolve, reject) => {
     const headers = { authorization: `Bearer ${OWN_TOKEN}`, 'content-type': 'application/json' }
-    const sent = request({ agent, method, path, headers, host: '127.0.0.1', port: PORTS.server }, (answer) => {
-      answer.resume()
+    const to = { agent, method, path, headers, host: '127.0.0.1', port: PORTS.server, timeout: ANSWER_MS }
+    const sent = request(to, (answer) => {
+      let text = ''
+      answer.on('data', (chunk) => (text += chunk))
       answer.on('error', reject)
-      answer.on('end', () => resolve(answer.statusCode ?? 0))
+      answer.on('end', () => resolve({ status: answer.statusCode ?? 0, body: text }))
     })
+    sent.on('timeout', () => sent.destroy(new Error(`${method} ${path} was not answered within ${ANSWER_MS} ms`)))
     sent.on('error', reject)
     sent.end(body === undefined ? undefined : JSON.stringify(body))
   })

@@ -43,7 +43,7 @@ export class Relay {
     return this.#clients.size
   }
 
-  /** Passed to clients so far. */
+  /** Read from the server so far. */
   get bytes(): number {
     return this.#bytes
   }

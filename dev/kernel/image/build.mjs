@@ -66,6 +66,8 @@ async function build(folder) {
     await archive.unpack([`linux-source-${series}`], join(folder, 'source'))
     await must('tar', ['-xf', join(folder, `source/usr/src/linux-source-${series}.tar.xz`), '-C', folder])
   }
+  const old = readdirSync(tree).filter((name) => name.startsWith('.applied-') && !existsSync(join(here, name.slice(9))))
+  if (old.length > 0) throw new Unmet(`${tree} has patches that are no more; remove that folder and build again`)
   for (const name of patches()) await applyPatch(tree, name)
   copyFileSync(join(here, 'config'), join(tree, '.config'))
   say('Compiling ...')
