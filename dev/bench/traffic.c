@@ -184,8 +184,13 @@ static double longest;
 static void over(Connection *c, const char *why) {
   if (why != NULL) {
     failed++;
-    fprintf(stderr, "failed: %s %s after %.0f ms, %ld responses: %s\n", places[c->place].address, places[c->place].port,
-            (now_us() - c->begun) / 1e3, c->responses, why);
+    struct timespec at;
+    struct tm utc;
+    clock_gettime(CLOCK_REALTIME, &at);
+    gmtime_r(&at.tv_sec, &utc);
+    fprintf(stderr, "failed at %02d:%02d:%02d.%03ld: %s %s after %.0f ms, %ld responses: %s\n", utc.tm_hour, utc.tm_min,
+            utc.tm_sec, at.tv_nsec / 1000000, places[c->place].address, places[c->place].port, (now_us() - c->begun) / 1e3,
+            c->responses, why);
   }
   ended++;
   close(c->fd);

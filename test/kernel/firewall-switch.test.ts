@@ -73,13 +73,21 @@ describe('the firewall of ipvs mode', needs('iptables-nft', 'nft', 'program:gcc'
     for (const { connections, dropped } of reports)
       assert.deepEqual([connections, dropped], [ESTABLISHED, 0], clients.map((it) => it.failures.slice(0, 1000)).join())
   }
-  const whileConnecting = async (t: TestContext, work: () => Promise<void>): Promise<void> => {
+  /** `work` is told how to say when something has been reached. */
+  const whileConnecting = async (
+    t: TestContext,
+    work: (reached: (what: string) => void) => Promise<void>,
+  ): Promise<void> => {
     const fresh = await traffic.rate(PLACES, PER_SECOND)
-    await work()
+    const times: string[] = []
+    const reached = (what: string): void => void times.push(`${new Date().toISOString().slice(11, 23)} ${what}`)
+    reached('traffic has begun')
+    bench.log = ''
+    await work(reached)
     await eventually(async () => assert.ok((await fresh.report()).made >= NEW), 60_000)
     const report = await fresh.report()
     t.diagnostic(JSON.stringify(report))
-    assert.equal(report.failed, 0, fresh.failures.slice(0, 1000))
+    assert.equal(report.failed, 0, [fresh.failures.slice(0, 1000), ...times, bench.log.slice(0, 10_000)].join('\n'))
     await fresh.close()
     assert.equal(daemon.exitCode, null)
     assert.equal((await fetch('http://127.0.0.1:10256/healthz')).status, 200)
@@ -95,9 +103,10 @@ describe('the firewall of ipvs mode', needs('iptables-nft', 'nft', 'program:gcc'
 
   it('is switched to nftables and back: no new connection fails, and servers and addresses are not touched', async (t) => {
     const [servers, addresses] = [virtualServers(), boundAddresses()]
-    await whileConnecting(t, async () => {
+    await whileConnecting(t, async (reached) => {
       bench.configure({ ...CIDRS, kubeIPVS: { firewall: 'nftables' } })
       await eventually(isNftables, RULES_MS)
+      reached('nftables')
       assert.match((await bench.command('status')).stdout, /^firewall +nftables: kubeIPVS\.firewall is nftables$/m)
       const metric = 'kubeipvs_firewall{active="nftables",configured="nftables",reason=""} 1'
       assert.ok((await answer('/metrics')).includes(metric))
@@ -116,15 +125,17 @@ describe('the firewall of ipvs mode', needs('iptables-nft', 'nft', 'program:gcc'
     bench.configure({ ...CIDRS, kubeIPVS: { firewall: 'nftables' } })
     daemon = bench.start()
     await eventually(isNftables, RULES_MS)
-    await whileConnecting(t, async () => {
+    await whileConnecting(t, async (reached) => {
       bench.configure({ ...CIDRS, mode: 'iptables', kubeIPVS: { firewall: 'nftables' } })
       await eventually(async () => assert.equal(await answer('/proxyMode'), 'iptables'), RULES_MS)
+      reached('iptables mode')
       await eventually(() => assert.match(rulesText('iptables-save'), /^:KUBE-SVC-/m), RULES_MS)
       // Connections keep their virtual servers, and those the sets that say whose they are; no rule is left.
       await eventually(() =>
         assert.doesNotMatch(rulesText('nft list table ip kube-ipvs'), /jump|lookup|@|fully-random|reject/),
       )
       await eventually(() => assert.ok(virtualServers().every((line) => !/^-a -t .* -w [1-9]/.test(line))))
+      reached('the way back')
       bench.configure({ ...CIDRS, mode: 'ipvs', kubeIPVS: { firewall: 'nftables' } })
       await eventually(isNftables, RULES_MS)
       await settled(1, 2)
