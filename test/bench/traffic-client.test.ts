@@ -45,7 +45,7 @@ describe('steady traffic', needs('program:gcc'), () => {
     await ended
     await eventually(async () => assert.ok((await rate.report()).failed >= 10))
     await eventually(async () => assert.equal((await held.report()).dropped, 100))
-    assert.match(held.failures, /^failed: 127\.0\.0\.[12] 18971 after \d+ ms, [1-9]\d* responses: /)
+    assert.match(held.failures, /^failed at [0-9:.]+: 127\.0\.0\.[12] 18971 after \d+ ms, [1-9]\d* responses: /)
     assert.match(rate.failures, /0 responses: Connection refused/)
     await held.close()
     await rate.close()

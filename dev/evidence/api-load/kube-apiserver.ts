@@ -17,13 +17,8 @@ import { say, tail } from '../../progress.mjs'
 import { AuditLog, auditPolicy } from './audit-log.ts'
 import { CLIENT_TOKEN } from './clients.ts'
 import type { LoadServer } from './load-server.ts'
+import type { RealServer } from './plan.ts'
 import { Relay } from './relay.ts'
-
-/** Paths of the programs. */
-export interface RealServer {
-  readonly kubeApiserver: string
-  readonly etcd: string
-}
 
 const READY_MS = 300_000
 const ANSWER_MS = 60_000

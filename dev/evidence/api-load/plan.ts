@@ -1,7 +1,12 @@
 /** One run of the part `api-load`: what its process is told, and what it writes. */
 import type { PartResult } from '../part.ts'
 import { excess, type Figures, listsOf } from './figures.ts'
-import type { RealServer } from './kube-apiserver.ts'
+
+/** Paths of the programs. */
+export interface RealServer {
+  readonly kubeApiserver: string
+  readonly etcd: string
+}
 
 export interface Plan {
   /** kube-ipvs: our sets of reflectors without the rest of the program. */
