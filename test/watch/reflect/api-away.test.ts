@@ -75,9 +75,9 @@ setFlagsFromString('--expose-gc')
 const collect = runInNewContext('gc') as () => void
 
 test('openApiSource uses no more memory during an outage of the API server', async () => {
-  // The port of a closed server refuses connections.
+  // The port of a closed server refuses connections. Other tests listen at 127.0.0.1, so none gets this one.
   const server = new ApiServer()
-  const url = await server.listen()
+  const url = await server.listen(0, '127.0.0.9')
   await server.close()
   const log = recordingLog(0)
   let requests = 0
