@@ -20,8 +20,14 @@ import {
 } from '../../dev/bench/traffic-client.ts'
 import { POD_PORT } from './cluster.ts'
 
-/** Ports below those of `rateOfConnections`. */
+/** Source ports of held connections. */
 const FIRST_PORT = 10_000
+/**
+ * Source ports of new connections, this many for each client. Conntrack keeps a connection that was
+ * reset for 10 s more. A SYN from the same port belongs to it then, and the rest of that connection
+ * to none once the 10 s are over, so that its client gets a reset from the node.
+ */
+const RATE = { firstPort: 20_000, ports: 11_000, clients: 4 } as const
 
 export class ClusterTraffic {
   readonly #folder: string
@@ -29,6 +35,7 @@ export class ClusterTraffic {
   readonly #servers: ChildProcess[] = []
   /** Connections that were opened to be held, each with its own source port. */
   #held = 0
+  #rates = 0
   readonly #clients: TrafficClient<unknown>[] = []
 
   /** Starts the servers. The cluster must be started, without servers of TCP. */
@@ -78,9 +85,11 @@ export class ClusterTraffic {
     return held
   }
 
-  /** New connections at a steady rate. */
+  /** New connections at a steady rate, from ports that no other client has used. */
   async rate(places: readonly TrafficPlace[], perSecond: number): Promise<TrafficClient<RateReport>> {
-    const rate = await rateOfConnections({ ...this.#clientOptions, places, perSecond })
+    assert.ok(this.#rates < RATE.clients, 'there are no more source ports')
+    const firstPort = RATE.firstPort + RATE.ports * this.#rates++
+    const rate = await rateOfConnections({ ...this.#clientOptions, places, perSecond, firstPort })
     this.#clients.push(rate)
     return rate
   }
