@@ -59,7 +59,7 @@ export interface ProxyOptions {
   /** Of the computation of frontends. Absent: it gives way to the event loop of the process. */
   readonly budget?: Budget
   /** Counts what passes do. */
-  readonly passes?: PassTotals
+  readonly passes?: Pick<PassTotals, 'add'>
   /** A pass or an audit has ended. */
   readonly onWork?: () => void
   /** Requests to the API server, which the sources count. */

@@ -27,6 +27,8 @@ let sink: ObjectSink
 let server: Server
 /** How often the proxy has said that it worked: `onWork`. */
 let worked = 0
+/** How many passes have ended. The metric counts one that concerns both families twice. */
+let passes = 0
 const sockets: Socket[] = []
 const log = recordingLog()
 
@@ -44,21 +46,18 @@ async function scrape(): Promise<(name: string, labels?: Readonly<Record<string,
   return (name, labels) => valueOf(families, name, labels)
 }
 
-/** Passes and audits that have ended, and how often the proxy has said that it worked. */
+/** Passes and audits that have ended, also those that failed, and how often the proxy has said that it worked. */
 async function counts(): Promise<{ readonly passes: number; readonly audits: number; readonly worked: number }> {
   const workedBefore = worked
   const families = parseMetrics(await proxy.metrics.text())
   // Something has ended meanwhile, and may be counted or not.
   if (worked !== workedBefore) return counts()
-  const sum = (family: string): number =>
+  const sum = (family: string, end: string): number =>
     (families.get(family)?.samples ?? [])
-      .filter(({ name }) => name.endsWith('_count'))
+      .filter(({ name }) => name.endsWith(end))
       .reduce((total, { value }) => total + value, 0)
-  return {
-    passes: sum('kubeproxy_sync_proxy_rules_duration_seconds'),
-    audits: sum('kubeipvs_audit_duration_seconds'),
-    worked,
-  }
+  const audits = sum('kubeipvs_audit_duration_seconds', '_count') + sum('kubeipvs_audit_failures_total', '_total')
+  return { passes, audits, worked }
 }
 
 before(async () => {
@@ -76,6 +75,7 @@ before(async () => {
     nodeName: 'node0',
     log,
     onWork: () => worked++,
+    passes: { add: () => passes++ },
     openSource: (into) => {
       sink = into
       return { close: async () => undefined }
@@ -167,8 +167,8 @@ it('the proxy says that it has worked after each pass and after each audit', asy
   const other = { ...WEB, name: 'counted', clusterIps: { IPv4: '10.96.0.7' } }
   sink.apply([{ kind: 'services', key: 'demo/counted', value: other }])
   await eventually(async () => {
-    const { passes, audits } = await counts()
-    assert.ok(passes > before.passes && audits >= before.audits + 3)
+    const now = await counts()
+    assert.ok(now.passes > before.passes && now.audits >= before.audits + 3)
   })
   const after = await counts()
   assert.equal(after.worked - before.worked, after.passes - before.passes + after.audits - before.audits)
