@@ -53,8 +53,6 @@ export class Reflector {
   readonly #options: ReflectorOptions
   readonly #store: ObjectStore
   readonly #backoff: Backoff
-  /** The last wait that the backoff gave. */
-  #lastWaitMs = 0
   readonly #abort = new AbortController()
   #running: Promise<void> | undefined
   readonly #times: Required<ReflectorTimes>
@@ -135,8 +133,7 @@ export class Reflector {
     const livedMs = this.#aliveSinceMs === undefined ? undefined : this.#livedMs()
     const progressed = this.#version !== this.#versionBefore
     const { isHealthy, failure } = this.#ends.judge({ failure: ended, livedMs, progressed })
-    // An outage soon after another one is that of a server in trouble: nodes keep their long waits.
-    if (isHealthy && (livedMs ?? 0) >= 2 * this.#lastWaitMs) this.#backoff.reset()
+    if (isHealthy) this.#backoff.reset()
     const api = ended instanceof ApiError ? ended : undefined
     if (api?.isExpired === true) this.#version = ''
     if (api?.status === 401) client.invalidateCredentials()
@@ -145,9 +142,7 @@ export class Reflector {
     const isRefusal = this.#streamingList && api !== undefined && refusesStreaming(api)
     if (isRefusal) this.#pagedNext = true
     const atOnce = isHealthy || isRefusal
-    const isAtOnce = requestedMs === 0 && atOnce
-    if (!isAtOnce) this.#lastWaitMs = this.#backoff.next()
-    const waitMs = isAtOnce ? 0 : Math.max(this.#lastWaitMs, requestedMs)
+    const waitMs = requestedMs === 0 && atOnce ? 0 : Math.max(this.#backoff.next(), requestedMs)
     if (failure !== undefined) onFailure(failure, waitMs, atOnce)
     if (waitMs > 0) await (this.#options.wait ?? waitUntilAborted)(waitMs, this.#abort.signal)
   }

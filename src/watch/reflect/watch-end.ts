@@ -17,7 +17,7 @@ export interface WatchEnd {
 }
 
 export interface Verdict {
-  /** The next watch may start at once. */
+  /** The next watch may start at once, and the backoff starts again with its first wait. */
   readonly isHealthy: boolean
   /** The failure to report; undefined for none. */
   readonly failure: CodedError | undefined
