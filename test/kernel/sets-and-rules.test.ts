@@ -125,7 +125,7 @@ describe('iptables that is missing', () => {
   const PROGRAMS = ['/usr/sbin/xtables-nft-multi', '/usr/sbin/xtables-legacy-multi']
   // This mount namespace is the test's own.
   const hide = () => sh(PROGRAMS.map((program) => `mount --bind /dev/null ${program}`).join(' && '))
-  const show = () => sh([...PROGRAMS.map((program) => `umount ${program} 2>/dev/null`), 'true'].join('; '))
+  const show = () => sh([...PROGRAMS.map((program) => `umount --lazy ${program} 2>/dev/null`), 'true'].join('; '))
   beforeEach(() => {
     bench.env = {}
   })
