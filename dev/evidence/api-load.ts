@@ -7,7 +7,7 @@ import { accessSync, constants, mkdtempSync, readFileSync, rmSync } from 'node:f
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { type Plan, type Run, resultOf } from './api-load/plan.ts'
-import { finish, say, tail } from '../progress.mjs'
+import { finish, say, stopPrograms, tail } from '../progress.mjs'
 import type { Part, PartOptions, PartResult } from './part.ts'
 
 const MAIN = join(import.meta.dirname, 'api-load/main.ts')
@@ -25,31 +25,36 @@ export const apiLoad: Part = {
   run: measure,
 }
 
-async function measure({ hours = HOURS }: PartOptions): Promise<PartResult> {
+async function measure({ hours = HOURS, signal }: PartOptions): Promise<PartResult> {
+  signal.addEventListener('abort', stopPrograms, { once: true })
   const seconds = Math.round(hours * 1800)
   const times = { steadySeconds: seconds, outageSeconds: seconds }
-  const [proxy, apiserver, etcd] = ['KUBE_PROXY', 'KUBE_APISERVER', 'ETCD'].map((name) => programOf(process.env, name))
+  const [proxy, apiserver, etcd] = [programOf('KUBE_PROXY'), programOf('KUBE_APISERVER'), programOf('ETCD')]
   const runs: Run[] = []
   const measureAt = async (server: Pick<Plan, 'server'>): Promise<void> => {
     runs.push(await run({ program: 'kube-ipvs', nodes: NODES, ...OBJECTS, ...times, ...server }))
     runs.push(await run({ program: 'kube-ipvs', ...LARGE, ...server }))
-    if (proxy?.path === undefined) return
+    if (proxy.path === undefined) return
     const each = { nodes: COMPARED_NODES, ...OBJECTS, ...times, ...server }
     const both = [{ program: 'kube-ipvs' }, { program: 'kube-proxy', path: proxy.path }] as const
     runs.push(...(await Promise.all(both.map((program) => run({ ...program, ...each })))))
   }
   await measureAt({})
-  if (apiserver?.path !== undefined && etcd?.path !== undefined)
+  if (apiserver.path !== undefined && etcd.path !== undefined)
     await measureAt({ server: { kubeApiserver: apiserver.path, etcd: etcd.path } })
-  const unmet = [proxy, apiserver, etcd].flatMap((one) => (one?.path === undefined ? [one?.reason ?? ''] : []))
-  return resultOf(runs, unmet)
+  return resultOf(
+    runs,
+    [proxy, apiserver, etcd].flatMap(({ reason }) => reason ?? []),
+  )
 }
 
-type Program = { readonly path: string } | { readonly path?: undefined; readonly reason: string }
+type Program =
+  | { readonly path: string; readonly reason?: undefined }
+  | { readonly path?: undefined; readonly reason: string }
 
 /** The program that a variable names, or why it does not run. Each run uses unshare(1), which needs root. */
-function programOf(env: NodeJS.ProcessEnv, variable: string): Program {
-  const named = env[variable] || undefined
+function programOf(variable: string): Program {
+  const named = process.env[variable] || undefined
   if (named === undefined) return { reason: `${variable} names no program, so nothing is measured with it` }
   const path = resolve(named)
   try {

@@ -89,7 +89,7 @@ export function packetsOf(scenario: Scenario): Packet[] {
   )
 }
 
-/** What a place is when it is several: what has rules of its own first. */
+/** The kind that counts where targets of several kinds have the same place: the first of these. */
 const PRECEDENCE: readonly Kind[] = ['LoadBalancer', 'ExternalIP', 'ClusterIP', 'NodePort']
 
 /**

@@ -1,7 +1,7 @@
 /**
  * A kube-apiserver with its etcd on loopback as the server that a run measures. Clients reach it
- * through a relay, which counts bytes and makes outages, and its audit log has their requests. It
- * runs in a namespace of processes of its own, so nothing of it outlives the run.
+ * through a relay, which counts bytes and makes outages, and its audit log has their requests. The
+ * run has its own namespace of processes, so the kernel ends both programs together with the run.
  */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { generateKeyPairSync } from 'node:crypto'
@@ -45,12 +45,12 @@ const TYPES: Readonly<Record<ObjectKind, object>> = {
 export async function kubeApiserver(programs: RealServer, folder: string): Promise<LoadServer> {
   const authority = makeAuthority('api-load')
   const args = serverArguments(folder, issueCertificate(authority, 'server'))
-  const ends = new Ends(folder)
-  ends.start(programs.etcd, etcdArguments(folder))
-  let server = ends.start(programs.kubeApiserver, args)
+  const running = new Programs(folder)
+  running.start(programs.etcd, etcdArguments(folder))
+  let server = running.start(programs.kubeApiserver, args)
   const agent = new Agent({ ca: authority.cert, keepAlive: true, maxSockets: 4 })
   const ask: Ask = (method, path, body) => exchange(agent, method, path, body)
-  const ready = async (): Promise<void> => Promise.race([isReady(ask), ends.ended])
+  const ready = async (): Promise<void> => Promise.race([isReady(ask), running.ended])
   await ready()
   const relay = new Relay(PORTS.server)
   const log = new AuditReader(join(folder, 'audit.log'))
@@ -59,10 +59,10 @@ export async function kubeApiserver(programs: RealServer, folder: string): Promi
     ca: authority.cert,
     // default/kubernetes; with --endpoint-reconciler-type=none it has no slice.
     ownObjects: 1,
-    ended: ends.ended,
+    ended: running.ended,
     async put(kind, { metadata, ...rest }) {
       const { name, namespace = '' } = metadata as { name: string; namespace?: string } // as dev/api-server/generate.ts makes them
-      // The server gives it a uid of its own.
+      // The server chooses the uid of an object.
       const object = { ...TYPES[kind], metadata: { ...(metadata as Json), uid: undefined }, ...rest }
       const collection = COLLECTIONS[kind](namespace)
       if (namespace !== '' && !known.has(namespace)) {
@@ -78,8 +78,8 @@ export async function kubeApiserver(programs: RealServer, folder: string): Promi
     close: () => relay.close(),
     async forget() {
       // Its watch cache begins with the present version again. Killed, it ends no watch in the log.
-      await ends.kill(server)
-      server = ends.start(programs.kubeApiserver, args)
+      await running.kill(server)
+      server = running.start(programs.kubeApiserver, args)
       await ready()
       log.read().endWatches()
     },
@@ -92,7 +92,7 @@ export async function kubeApiserver(programs: RealServer, folder: string): Promi
     watchCount: async () => log.read().watchCount,
     connectionCount: () => relay.connections,
     bytesSent: () => relay.bytes,
-    stop: () => ends.stop(),
+    stop: () => running.stop(),
   }
 }
 
@@ -140,7 +140,7 @@ function serverArguments(folder: string, { cert, key }: { cert: string; key: str
 }
 
 /** The programs; each writes a log. When one ends that nobody has ended, so does the run. */
-class Ends {
+class Programs {
   readonly #folder: string
   readonly #running = new Set<ChildProcess>()
   readonly ended: Promise<never>

@@ -1,7 +1,7 @@
 /**
- * One run in a process of its own: an API server with its objects, clients in other processes, and
- * one phase after the other, measured at the server. Arguments: the plan as JSON, a folder. The
- * result is `run.json` in that folder.
+ * The process of one run: it fills an API server with objects, starts clients in other processes,
+ * and measures one phase after the other at the server. Arguments: the plan as JSON, and a folder,
+ * which gets the result as `run.json`.
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
