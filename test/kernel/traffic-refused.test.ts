@@ -28,6 +28,11 @@ const EMPTY = 1
 const REMOTE = 2
 /** The port at which the node itself answers, at all its addresses: a VIP must not lead there. */
 const NODES_PORT = 81
+/**
+ * The port of a server of SCTP at the node's first address only. One at all addresses names each of
+ * them to its client, which sends to each: the refusal of a VIP could come before the answer.
+ */
+const NODES_SCTP_PORT = 82
 const PROTOCOL_NAMES = ['tcp', 'udp', 'sctp'] as const
 /** A busy machine may lose a refusal: TCP and SCTP then send again; for the other protocols the test does. */
 const DATAGRAMS = 3
@@ -59,6 +64,9 @@ for (const virtualAddresses of VIRTUAL_ADDRESSES)
     before(async () => {
       cluster = Cluster.start(PROTOCOLS)
       for (const protocol of PROTOCOLS) cluster.serve('node', { protocol, address: '::', port: NODES_PORT })
+      if (NEEDS_OF.sctp.skip === false)
+        for (const address of Object.values(NODE))
+          cluster.serve('node', { protocol: 'sctp', address, port: NODES_SCTP_PORT })
       bench = bothFamilies({}, undefined, virtualAddresses)
       bench.write('empty.yaml', ...everyKind(EMPTY, []))
       const local = { internalTrafficPolicy: 'Local', externalTrafficPolicy: 'Local' }
@@ -87,7 +95,8 @@ for (const virtualAddresses of VIRTUAL_ADDRESSES)
     for (const protocol of [...PROTOCOL_NAMES, 'ping'] as const) {
       it(`${protocol} to the node itself is answered`, NEEDS_OF[protocol], () =>
         inBothFamilies(async (family) => {
-          const place = { protocol, address: NODE[family], port: NODES_PORT }
+          const port = protocol === 'sctp' ? NODES_SCTP_PORT : NODES_PORT
+          const place = { protocol, address: NODE[family], port }
           const outcome = await cluster.ask('client', place)
           predictions.note('client', place, undefined, outcome)
           assert.match(outcome, /^(node own|echo)$/, family)

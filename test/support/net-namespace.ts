@@ -138,13 +138,27 @@ export function openSocket(namespace: Namespace, to: Place, address: string, por
   const [level, name] = RECVERR[familyOf(to.address)]
   // Otherwise SCTP does not end at a refusal by ICMP.
   if (to.protocol === 'sctp') check('setsockopt', c.setsockopt(fd, level, name, ON, ON.length))
-  const local = socketAddress(address, port)
+  const local = socketAddress(to.protocol === 'sctp' ? oneAddress(namespace, to, address) : address, port)
   const remote = socketAddress(to.address, to.port)
   const result = c.bind(fd, local, local.length) || c.connect(fd, remote, remote.length)
   const error = result === 0 ? 0 : koffi.errno()
   if (error === 0 || error === EINPROGRESS) return fd
   c.close(fd)
   return nameOf(error)
+}
+
+/**
+ * The address itself, or for 0.0.0.0 and :: the one that the kernel chooses. A socket of SCTP at all
+ * addresses names each of them to its peer, which then sends to each, virtual IPs included: the
+ * refusal of one would end the connection, and another would take the place of its flow in conntrack.
+ */
+function oneAddress(namespace: Namespace, to: Place, address: string): string {
+  if (address !== '0.0.0.0' && address !== '::') return address
+  const fd = newSocket(namespace, { ...to, protocol: 'udp' })
+  const remote = socketAddress(to.address, to.port)
+  const [chosen = address] = c.connect(fd, remote, remote.length) === 0 ? localOf(fd, familyOf(address)).split(' ') : []
+  c.close(fd)
+  return chosen
 }
 
 /** A bound socket, ready for `listen` or `recv`. */

@@ -19,6 +19,7 @@ import { sh } from './programs.ts'
 const FIRST_PORT = 11_000
 const LAST_PORT = 29_999
 const GIVE_UP_MS = 2500
+const STAY_MS = 2000
 
 /** What the kernel knows of an endpoint. */
 interface Seen {
@@ -44,6 +45,8 @@ export type Client =
   | 'asks'
   /** The same, and it has time. */
   | 'patient'
+  /** It asks, waits for the answer, and ends with a reset two seconds later. */
+  | 'stays'
   /** It connects, and neither sends nor closes anything. */
   | 'idle'
   /** It asks, closes its direction, and leaves the other one open. */
@@ -246,8 +249,10 @@ export class OutlierService {
       socket.on('data', () => resolve('answered'))
     })
     this.outcomes[outcome]++
+    if (client === 'stays' && outcome === 'answered') await sleep(STAY_MS)
+    const isLeftOpen = outcome === 'answered' && (client === 'idle' || client === 'half-closed')
     // A reset leaves nothing to wait for, so that ports can be used again.
-    if (client === 'asks' || client === 'patient' || outcome !== 'answered') socket.resetAndDestroy()
+    if (!isLeftOpen) socket.resetAndDestroy()
     else if (client === 'half-closed') socket.end()
     socket.unref()
   }
