@@ -8,6 +8,7 @@ import type { AddressInfo, Server, Socket } from 'node:net'
 import type { ObjectKind } from '../../src/service/objects.ts'
 import { Authorizer } from './authorizer.ts'
 import { collectionOf } from './collections.ts'
+import { acceptsGzip, compressed, GZIP_HEADER, inMembers } from './compression.ts'
 import { answerEvent, EventStore } from './events.ts'
 import { type Body, bodyOf, type Fault, type Verb } from './faults.ts'
 import {
@@ -73,6 +74,8 @@ export class ApiServer {
   streamingList: StreamingList = 'works'
   /** Whether it answers in protobuf when a client accepts that. */
   speaksProtobuf = true
+  /** Whether it compresses long lists and streaming lists, as 1.37 does, for clients that accept gzip. */
+  compresses = false
   /** What clients may do. */
   readonly authorizer = new Authorizer()
   /** Whether continue tokens have expired. */
@@ -213,8 +216,9 @@ export class ApiServer {
       return answerEvent(response, code, object)
     }
     const body = bodyOf(response, fault)
-    if (verb === 'watch') await this.#watch(kind, query, response, body, wire)
-    else await this.#list(kind, query, response, body, wire)
+    const isPacked = this.compresses && acceptsGzip(request.headers['accept-encoding'])
+    if (verb === 'watch') await this.#watch(kind, query, response, body, wire, isPacked)
+    else await this.#list(kind, query, response, body, wire, isPacked)
   }
 
   #faultFor(kind: ObjectKind | undefined, verb: Verb): Fault['action'] | undefined {
@@ -232,6 +236,7 @@ export class ApiServer {
     response: ServerResponse,
     body: Body,
     wire: Wire,
+    isPacked: boolean,
   ): Promise<void> {
     const limit = Number(query.get('limit') ?? 0)
     const token = query.get('continue')
@@ -260,8 +265,10 @@ export class ApiServer {
       resourceVersion: String(version),
       ...(rest > 0 ? { continue: encodeToken(id, start + page.length), remainingItemCount: rest } : {}),
     }
-    response.writeHead(200, { 'content-type': wire.contentType })
-    const bytes = wire.list(API_VERSION[kind], KIND_NAME[kind], metadata, page)
+    const plain = wire.list(API_VERSION[kind], KIND_NAME[kind], metadata, page)
+    const packed = isPacked ? compressed(plain) : undefined
+    const bytes = packed ?? plain
+    response.writeHead(200, { 'content-type': wire.contentType, ...(packed === undefined ? {} : GZIP_HEADER) })
     for (let from = 0; from < bytes.length; from += PIECE_BYTES)
       if (!(await body.write(bytes.subarray(from, from + PIECE_BYTES)))) break
     body.end()
@@ -271,15 +278,17 @@ export class ApiServer {
     kind: ObjectKind,
     query: URLSearchParams,
     response: ServerResponse,
-    body: Body,
+    plainBody: Body,
     wire: Wire,
+    isPacked: boolean,
   ): Promise<void> {
     const initial = query.get('sendInitialEvents') === 'true' && this.streamingList !== 'ignored'
     if (initial && (query.get('resourceVersionMatch') !== 'NotOlderThan' || this.streamingList === 'forbidden')) {
       const message = 'ListOptions.meta.k8s.io "" is invalid: sendInitialEvents: Forbidden'
       return refuse(response, wire, 422, 'Invalid', message)
     }
-    response.writeHead(200, { 'content-type': wire.streamContentType })
+    const body = initial && isPacked ? inMembers(plainBody) : plainBody
+    response.writeHead(200, { 'content-type': wire.streamContentType, ...(body === plainBody ? {} : GZIP_HEADER) })
     response.flushHeaders()
     // A streaming list has the objects as they are now, which are not older than any version.
     const from = initial ? 0 : Number(query.get('resourceVersion') ?? 0)

@@ -14,6 +14,8 @@ export interface Access {
   readonly tls: TlsMaterial
   /** proxy-url of the cluster: http or https. */
   readonly proxyUrl?: string
+  /** disable-compression of the cluster: the server is to compress no answer. */
+  readonly disableCompression?: boolean
 }
 
 /** Where requests get their credentials from. */

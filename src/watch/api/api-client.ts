@@ -9,6 +9,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { CodedError } from '../../values/errors.ts'
 import { type Access, type AccessProvider, tlsFingerprint } from './access.ts'
 import { ApiError, connectionError, parseRetryAfter, statusError } from './api-error.ts'
+import { ACCEPT_GZIP, decoded } from './content-coding.ts'
 import { acceptHeader, encodingOf, JSON_TYPE, PROTOBUF_TYPE } from './encodings.ts'
 import { HttpPool, type HttpPoolOptions, type RequestObserver } from './http-pool.ts'
 import type { HttpResponse } from './http-request.ts'
@@ -191,12 +192,13 @@ export class ApiClient {
     const search = new URLSearchParams(query).toString()
     let response: HttpResponse
     try {
-      response = await this.#pool(access, url).request({
+      const answer = await this.#pool(access, url).request({
         method,
         path: `${url.pathname.replace(/\/$/, '')}${path}${search && '?'}${search}`,
         headers: {
           accept,
           'user-agent': this.#options.userAgent,
+          ...(method === 'GET' && access.disableCompression !== true ? ACCEPT_GZIP : {}),
           ...(content === undefined ? {} : { 'content-type': content.contentType }),
           ...access.headers,
         },
@@ -204,6 +206,7 @@ export class ApiClient {
         signal,
         headersTimeoutMs: this.#headersTimeoutMs,
       })
+      response = decoded(answer)
     } catch (error) {
       throw connectionError(error, signal)
     }

@@ -3,7 +3,9 @@
 /** An answer, whose headers have arrived, of either version of HTTP. Iteration throws when the body is incomplete. */
 export interface HttpResponse extends AsyncIterable<Buffer> {
   readonly statusCode?: number | undefined
-  readonly headers: Readonly<Partial<Record<'content-type' | 'date' | 'retry-after', string | undefined>>>
+  readonly headers: Readonly<
+    Partial<Record<'content-encoding' | 'content-type' | 'date' | 'retry-after', string | undefined>>
+  >
   /** A connection that is silent for long is asked whether the server lives, which only HTTP/2 can do. */
   readonly isPinged?: boolean
   /** Ends the answer; its reader gets the error. */

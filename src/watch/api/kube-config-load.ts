@@ -5,7 +5,7 @@
  */
 import { readFile } from 'node:fs/promises'
 import { dirname, resolve } from 'node:path'
-import type { Cluster, KubeConfig, User } from '@kubernetes/client-node'
+import type { Cluster, KubeConfig } from '@kubernetes/client-node'
 import { type Document, parseDocument, visit } from 'yaml'
 import { CodedError, errorText } from '../../values/errors.ts'
 import { isOutOfStack, nestingOf } from '../../values/nesting.ts'
@@ -19,6 +19,8 @@ export interface Loaded {
   readonly config: KubeConfig
   /** The exec plugin of the current user. */
   readonly plugin: ExecPlugin | undefined
+  /** `clusters[].cluster.disable-compression`, which client-node does not know. */
+  readonly disableCompression: boolean
 }
 
 /** Makes the error for a wrong configuration. */
@@ -74,7 +76,12 @@ export async function loadKubeconfig(text: string, options: LoadOptions): Promis
   if (cluster.skipTLSVerify && (cluster.caData || cluster.caFile))
     throw wrong('specifying a root certificates file with the insecure flag is not allowed')
   withServer(config, master === '' ? cluster.server : master, wrong)
-  return { text, config, plugin: await takePlugin(config, json, folder, wrong) }
+  const disableCompression = clusterIn(json, cluster.name)['disable-compression'] ?? false
+  if (typeof disableCompression !== 'boolean')
+    throw wrong(
+      `clusters["${cluster.name}"].cluster.disable-compression: must be a boolean, not ${describe(disableCompression)}`,
+    )
+  return { text, config, plugin: await takePlugin(config, json, folder, wrong), disableCompression }
 }
 
 /** Removes the exec plugin of the current user from the configuration, because client-node would run it. */
@@ -116,9 +123,10 @@ function providerOf(authProvider: unknown): string {
  */
 export async function loadWithoutFile(master: string, root: string, wrong: Wrong): Promise<Loaded> {
   const config = await newKubeConfig()
+  const others = { text: '', plugin: undefined, disableCompression: false }
   if (master !== '') {
     config.loadFromClusterAndUser({ name: 'master', server: master, skipTLSVerify: false }, { name: 'none' })
-    return { text: '', config: withServer(config, master, wrong), plugin: undefined }
+    return { ...others, config: withServer(config, master, wrong) }
   }
   if (!process.env['KUBERNETES_SERVICE_HOST'] || !process.env['KUBERNETES_SERVICE_PORT'])
     throw new CodedError(
@@ -131,7 +139,7 @@ export async function loadWithoutFile(master: string, root: string, wrong: Wrong
     ...cluster,
     server: cluster.server.replace(/^http:/, 'https:'),
   }))
-  return { text: '', config, plugin: undefined }
+  return { ...others, config }
 }
 
 function parseKubeconfig(text: string, path: string, wrong: Wrong): JsonObject {
@@ -217,12 +225,17 @@ function withoutLastSlashes(text: string): string {
   return text.slice(0, end)
 }
 
+/** The `cluster` of that name as it stands in the kubeconfig. */
+function clusterIn(json: JsonObject, name: string): JsonObject {
+  const all = Array.isArray(json['clusters']) ? json['clusters'] : []
+  const entry: unknown = all.find((candidate) => isObject(candidate) && candidate['name'] === name)
+  return isObject(entry) && isObject(entry['cluster']) ? entry['cluster'] : {}
+}
+
 /** The current cluster, for a plugin with `provideClusterInfo`. */
 async function execClusterOf(json: JsonObject, cluster: Cluster): Promise<ExecCluster> {
   const { name, server, tlsServerName, skipTLSVerify, caData, caFile, proxyUrl } = cluster
-  const all = Array.isArray(json['clusters']) ? json['clusters'] : []
-  const entry: unknown = all.find((candidate) => isObject(candidate) && candidate['name'] === name)
-  const own = isObject(entry) && isObject(entry['cluster']) ? entry['cluster'] : {}
+  const own = clusterIn(json, name)
   const extensions = Array.isArray(own['extensions']) ? own['extensions'] : []
   const extension: unknown = extensions.find((candidate) => isObject(candidate) && candidate['name'] === EXEC_EXTENSION)
   return {
@@ -233,48 +246,6 @@ async function execClusterOf(json: JsonObject, cluster: Cluster): Promise<ExecCl
     proxyUrl: proxyUrl ?? '',
     config: isObject(extension) ? extension['extension'] : undefined,
   }
-}
-
-/**
- * The configuration with the files of its current cluster and user read. client-node would read
- * them with synchronous calls at each request, so that a file system that hangs would stop the
- * whole process; and it keeps a token for a minute.
- */
-export async function withFiles(config: KubeConfig): Promise<KubeConfig> {
-  const [cluster, user] = [config.getCurrentCluster(), config.getCurrentUser()]
-  const tokenFile = tokenFileOf(user?.authProvider)
-  const [caData, certData, keyData, token] = await Promise.all([
-    base64Of(cluster?.caFile),
-    base64Of(user?.certFile),
-    base64Of(user?.keyFile),
-    tokenFile === '' ? undefined : readFile(tokenFile, 'utf8'),
-  ])
-  const copy = Object.assign(Object.create(Object.getPrototypeOf(config)) as KubeConfig, config) // of its own class
-  if (cluster !== null && caData !== undefined) {
-    const { caFile: _, ...others } = cluster
-    copy.clusters = config.clusters.map((one) => (one === cluster ? { ...others, caData } : one))
-  }
-  if (user !== null) {
-    const { certFile: _cert, keyFile: _key, authProvider, ...others } = user
-    const read: User = {
-      ...others,
-      ...(certData === undefined ? {} : { certData }),
-      ...(keyData === undefined ? {} : { keyData }),
-      ...(token === undefined ? { authProvider } : { token: others.token ?? token }),
-    }
-    copy.users = config.users.map((one) => (one === user ? read : one))
-  }
-  return copy
-}
-
-function tokenFileOf(authProvider: unknown): string {
-  const config = isObject(authProvider) ? authProvider['config'] : undefined
-  const tokenFile = isObject(config) ? config['tokenFile'] : undefined
-  return typeof tokenFile === 'string' ? tokenFile : ''
-}
-
-async function base64Of(file: string | undefined): Promise<string | undefined> {
-  return file ? (await readFile(file)).toString('base64') : undefined
 }
 
 function lineOf(text: string, offset: number): number {

@@ -11,7 +11,8 @@ import type { RequestOptions } from 'node:https'
 import { CodedError } from '../../values/errors.ts'
 import { type Access, type AccessProvider, checkTls, type TlsMaterial, tlsFingerprint } from './access.ts'
 import { type ExecCredentials, ExecLogin, type ExecPlugin, type RunPlugin } from './exec-plugin.ts'
-import { type Loaded, loadKubeconfig, loadWithoutFile, reasonOf, withFiles, type Wrong } from './kube-config-load.ts'
+import { withFiles } from './kube-config-files.ts'
+import { type Loaded, loadKubeconfig, loadWithoutFile, reasonOf, type Wrong } from './kube-config-load.ts'
 
 export interface KubeConfigOptions {
   /** clientConnection.kubeconfig: a path; '' or absent for none. */
@@ -44,7 +45,7 @@ export class KubeAccess implements AccessProvider {
    * Rejects with a CodedError.
    */
   async access(): Promise<Access> {
-    const { config, plugin } = await this.#current()
+    const { config, plugin, disableCompression } = await this.#current()
     const cluster = config.getCurrentCluster()
     if (cluster === null)
       throw this.#error(`context "${config.getCurrentContext()}" names a cluster that does not exist`)
@@ -66,6 +67,7 @@ export class KubeAccess implements AccessProvider {
       server: cluster.server.replace(/\/+$/, ''),
       headers,
       tls,
+      disableCompression,
       ...(cluster.proxyUrl === undefined ? {} : { proxyUrl: cluster.proxyUrl }),
     }
   }

@@ -160,6 +160,23 @@ test('KubeAccess uses --master instead of the server, and accepts plain http', a
   for (const [options, server] of rows) assert.equal((await new KubeAccess(options).access()).server, server)
 })
 
+test('KubeAccess reads whether answers may be compressed', async (t) => {
+  const path = join(await folder(t), 'kubeconfig.conf')
+  for (const [cluster, disableCompression] of [
+    [{}, false],
+    [{ 'disable-compression': false }, false],
+    [{ 'disable-compression': true }, true],
+  ] as const) {
+    await writeFile(path, kubeconfig(cluster, {}))
+    assert.equal((await new KubeAccess({ kubeconfig: path }).access()).disableCompression, disableCompression)
+  }
+  await writeFile(path, kubeconfig({ 'disable-compression': 'yes' }, {}))
+  await assert.rejects(new KubeAccess({ kubeconfig: path }).access(), {
+    code: 'kubeconfig',
+    message: `${path}: clusters["k"].cluster.disable-compression: must be a boolean, not "yes"`,
+  })
+})
+
 test('KubeAccess applies the certificate authority even without a user', async (t) => {
   const path = join(await folder(t), 'kubeconfig.conf')
   const { cert } = makeAuthority('ca')

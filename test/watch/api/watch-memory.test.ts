@@ -26,9 +26,15 @@ async function bufferBytes(): Promise<number> {
   return process.memoryUsage().arrayBuffers
 }
 
-for (const contentType of ['application/vnd.kubernetes.protobuf', 'application/json'])
-  it(`a watch that waits keeps neither bytes nor events of its list (${contentType})`, async (t) => {
+for (const [contentType, compresses] of [
+  ['application/vnd.kubernetes.protobuf', false],
+  ['application/vnd.kubernetes.protobuf', true],
+  ['application/json', false],
+  ['application/json', true],
+] as const)
+  it(`a watch that waits keeps neither bytes nor events of its list (${contentType}${compresses ? ', gzip' : ''})`, async (t) => {
     const server = new ApiServer()
+    server.compresses = compresses
     const url = await server.listen()
     for (let index = 0; index < SERVICES; index++) server.store.put('services', makeService(index))
     const access = { access: async () => ({ server: url, headers: {}, tls: {} }), invalidate: () => {} }
