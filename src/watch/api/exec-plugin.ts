@@ -56,6 +56,7 @@ export interface ExecCluster {
   /** Base64; '' for none. */
   readonly caData: string
   readonly proxyUrl: string
+  readonly disableCompression: boolean
   /** `extensions[]` of the cluster named client.authentication.k8s.io/exec. */
   readonly config: unknown
 }
@@ -117,13 +118,14 @@ function environmentOf(env: unknown): Readonly<Record<string, string>> {
 
 /** The fields in client-go's order, without empty ones. */
 function clusterJson(cluster: ExecCluster): JsonObject {
-  const { server, tlsServerName, insecureSkipTlsVerify, caData, proxyUrl, config } = cluster
+  const { server, tlsServerName, insecureSkipTlsVerify, caData, proxyUrl, disableCompression, config } = cluster
   return {
     server,
     ...(tlsServerName === '' ? {} : { 'tls-server-name': tlsServerName }),
     ...(insecureSkipTlsVerify ? { 'insecure-skip-tls-verify': true } : {}),
     ...(caData === '' ? {} : { 'certificate-authority-data': caData }),
     ...(proxyUrl === '' ? {} : { 'proxy-url': proxyUrl }),
+    ...(disableCompression ? { 'disable-compression': true } : {}),
     config: config ?? null,
   }
 }

@@ -244,6 +244,7 @@ async function execClusterOf(json: JsonObject, cluster: Cluster): Promise<ExecCl
     insecureSkipTlsVerify: skipTLSVerify,
     caData: caFile ? (await readFile(caFile)).toString('base64') : (caData ?? ''),
     proxyUrl: proxyUrl ?? '',
+    disableCompression: own['disable-compression'] === true,
     config: isObject(extension) ? extension['extension'] : undefined,
   }
 }

@@ -167,6 +167,7 @@ test('KubeAccess gives a plugin its environment, and the cluster if it asks for 
     'certificate-authority-data': caData,
     'tls-server-name': 'api.example',
     'proxy-url': 'http://proxy.example',
+    'disable-compression': true,
     extensions: [
       { name: 'other', extension: 1 },
       { name: 'client.authentication.k8s.io/exec', extension: { audience: 'x' } },
@@ -182,6 +183,7 @@ test('KubeAccess gives a plugin its environment, and the cluster if it asks for 
           'tls-server-name': 'api.example',
           'certificate-authority-data': caData,
           'proxy-url': 'http://proxy.example',
+          'disable-compression': true,
           config: { audience: 'x' },
         },
         interactive: false,
