@@ -2,11 +2,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { droppingChains } from '../../src/modes/ipvs/dropping-chains.ts'
+import { deadline } from '../support/deadline.ts'
 import { freshNode } from '../support/kernel-state.ts'
 import { run, sh } from '../support/programs.ts'
 import { needs } from './needs.ts'
 
-const signal = AbortSignal.timeout(60_000)
+const signal = AbortSignal.timeout(deadline(60_000))
 const BASE = 'chain c {\n type filter hook forward priority 0; policy drop;\n }'
 const INPUT = 'chain i {\n type filter hook input priority 0; policy accept;\n }'
 

@@ -17,12 +17,13 @@ import { findProgram, searchPath } from '../../src/node/programs.ts'
 import { Workbench } from '../support/daemon.ts'
 import { FAMILIES } from '../support/every-kind.ts'
 import { freshNode } from '../support/kernel-state.ts'
+import { deadline } from '../support/deadline.ts'
 import { service, slice } from '../support/manifests.ts'
 import { finish, run, sh } from '../support/programs.ts'
 import { isBareGuest, NFT } from '../support/bare-guest.ts'
 import { needs } from './needs.ts'
 
-const soon = (): AbortSignal => AbortSignal.timeout(10_000)
+const soon = (): AbortSignal => AbortSignal.timeout(deadline(10_000))
 const loaded = (): ReadonlySet<string> => new Set(readFileSync('/proc/modules', 'utf8').match(/^\S+/gm))
 /** What it is to load when it boots. */
 const list = (): readonly string[] => readFileSync(`/lib/modules/${release()}/${LOAD_LIST}`, 'utf8').trim().split('\n')

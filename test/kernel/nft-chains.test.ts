@@ -18,6 +18,7 @@ import {
 import { leftoverKinds } from '../../src/modes/ipvs/leftover-removals.ts'
 import { Budget } from '../../src/values/budget.ts'
 import { IP_FAMILIES } from '../../src/values/protocol.ts'
+import { deadline } from '../support/deadline.ts'
 import { freshNode, kubeLines, rulesText, setsText } from '../support/kernel-state.ts'
 import { run, sh } from '../support/programs.ts'
 import { recordingLog } from '../support/recording-log.ts'
@@ -34,7 +35,12 @@ const FOREIGN = [
 ]
 /** Rules of iptables mode name them. */
 const COUNTERS = ['ct_state_invalid_dropped_pkts', 'localhost_nps_accepted_pkts']
-const signal = AbortSignal.timeout(60_000)
+/** Of the test that runs. */
+let signal: AbortSignal
+
+beforeEach(() => {
+  signal = AbortSignal.timeout(deadline(60_000))
+})
 
 /** The rules and sets that kube-proxy wrote in this mode. */
 async function kubeProxyRan(mode: 'ipvs' | 'iptables'): Promise<void> {

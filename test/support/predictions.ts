@@ -10,6 +10,7 @@ import { PacketReader } from '../../src/modes/look/packet-reader.ts'
 import { familyOf } from '../../src/values/address.ts'
 import { sameList } from '../../src/values/lists.ts'
 import { ADDRESSES, type Comparison, type From, type Outcome } from './cluster.ts'
+import { deadline } from './deadline.ts'
 import type { Place } from './net-namespace.ts'
 
 const READ_MS = 60_000
@@ -62,7 +63,7 @@ export class Predictions implements Comparison {
    */
   async check(): Promise<void> {
     const look = openLook()
-    const signal = AbortSignal.timeout(READ_MS)
+    const signal = AbortSignal.timeout(deadline(READ_MS))
     const wrong: string[] = []
     try {
       const reader = await PacketReader.open(look, signal)
