@@ -90,8 +90,8 @@ kernels fetches 200 MB from this machine's Debian mirror into the cache, once, a
 upgrade boots guests and takes half an hour. It builds kube-proxy of five releases with the Go in PATH (three minutes of
 processor time each), from the Go module k8s.io/kubernetes (GOPROXY); they stay in the cache, and those not to be had are named in the result.
 fuzz takes half an hour unless it is told otherwise, and writes an input for each find into dist/evidence/fuzz.
-api-load takes as long, half of it at rest and half without API server, and again beside the kube-proxy that KUBE_PROXY
-names, which needs root.
+api-load takes as long, half of it at rest and half without API server; with root again beside kube-proxy, and all of it at a
+kube-apiserver: KUBE_PROXY, KUBE_APISERVER and ETCD name programs, and Go builds those that they do not name (20 minutes).
 soak takes two hours, in a guest kernel, and writes every single figure into dist/evidence/soak. A first look: --hours 0.1.
 chaos takes about 40 minutes: --hours 0.1 makes its fault of ten minutes one of a minute. It needs a kernel, as the tests do.
 outliers takes about 25 minutes: --hours 0.05 makes its ten minutes on a bad network one minute. It needs a kernel, too.`,

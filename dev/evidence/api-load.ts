@@ -1,13 +1,15 @@
 /**
  * What daemons cost the API server: 500 sets of our reflectors; fewer of them with 250,000
- * endpoints; and as many kube-proxies beside as many sets, where KUBE_PROXY names one. Measured at
- * the server of the tests, and at a kube-apiserver where KUBE_APISERVER and ETCD name programs.
+ * endpoints; and as many kube-proxies beside as many sets. Measured at the server of the tests, and
+ * at a kube-apiserver. KUBE_PROXY, KUBE_APISERVER and ETCD name programs; others are built.
  */
 import { accessSync, constants, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { type Plan, type Run, resultOf } from './api-load/plan.ts'
-import { finish, say, stopPrograms, tail } from '../progress.mjs'
+import { KUBE_PROXY_RELEASE } from '../../src/values/well-known.ts'
+import { finish, say, stopPrograms, tail, Unmet } from '../progress.mjs'
+import { type GoProgram, goProgram } from './go-program.ts'
 import type { Part, PartOptions, PartResult } from './part.ts'
 
 const MAIN = join(import.meta.dirname, 'api-load/main.ts')
@@ -16,6 +18,8 @@ const HOURS = 1 / 3
 const OBJECTS = { services: 20, endpointsEach: 100, steps: 4, compactionSeconds: 5 } as const
 const NODES = 500
 const LARGE = { nodes: 2, ...OBJECTS, services: 2500, steadySeconds: 0, outageSeconds: 0 } as const
+/** Of those that kube-apiserver 1.37 works with. */
+const ETCD_RELEASE = '3.7.3'
 /** Of both programs: a kube-proxy is a process of 100 MB. */
 const COMPARED_NODES = 20
 
@@ -29,7 +33,10 @@ async function measure({ hours = HOURS, signal }: PartOptions): Promise<PartResu
   signal.addEventListener('abort', stopPrograms, { once: true })
   const seconds = Math.round(hours * 1800)
   const times = { steadySeconds: seconds, outageSeconds: seconds }
-  const [proxy, apiserver, etcd] = [programOf('KUBE_PROXY'), programOf('KUBE_APISERVER'), programOf('ETCD')]
+  const release = KUBE_PROXY_RELEASE.version.slice(1)
+  const proxy = await programOf('KUBE_PROXY', 'kube-proxy', release)
+  const apiserver = await programOf('KUBE_APISERVER', 'kube-apiserver', release)
+  const etcd = await programOf('ETCD', 'etcd', ETCD_RELEASE)
   const runs: Run[] = []
   const measureAt = async (server: Pick<Plan, 'server'>): Promise<void> => {
     runs.push(await run({ program: 'kube-ipvs', nodes: NODES, ...OBJECTS, ...times, ...server }))
@@ -52,17 +59,25 @@ type Program =
   | { readonly path: string; readonly reason?: undefined }
   | { readonly path?: undefined; readonly reason: string }
 
-/** The program that a variable names, or why it does not run. Each run uses unshare(1), which needs root. */
-function programOf(variable: string): Program {
+/** The program that a variable names, or one that is built; or why it does not run. */
+async function programOf(variable: string, name: GoProgram, release: string): Promise<Program> {
+  // Each run uses unshare(1).
+  if (process.getuid?.() !== 0) return { reason: `${name} is not run: it needs root, for network namespaces` }
   const named = process.env[variable] || undefined
-  if (named === undefined) return { reason: `${variable} names no program, so nothing is measured with it` }
+  if (named === undefined)
+    try {
+      return { path: await goProgram(name, release, process.env) }
+    } catch (error) {
+      if (!(error instanceof Unmet)) throw error
+      return { reason: `${variable} names no program, and ${name} ${release} is not to be had: ${error.message}` }
+    }
   const path = resolve(named)
   try {
     accessSync(path, constants.X_OK)
+    return { path }
   } catch {
     return { reason: `${variable} names ${path}, which is not there or not executable` }
   }
-  return process.getuid?.() === 0 ? { path } : { reason: `${variable} needs root, for network namespaces` }
 }
 
 /** All its processes end with it: in a namespace of processes, or by their channel to it. */

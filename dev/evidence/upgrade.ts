@@ -11,9 +11,9 @@ import { describeKernel, type KernelChoice } from '../kernel/choice.ts'
 import { chooseKernel } from '../kernel/choose.mjs'
 import { ensurePackages } from '../packages.mjs'
 import { projectFolder, say, Unmet } from '../progress.mjs'
+import { goProgram } from './go-program.ts'
 import type { Part, PartResult } from './part.ts'
 import type { Outcome, UpgradeTask } from './upgrade/guest.ts'
-import { kubeProxyOf } from './upgrade/kube-proxy.ts'
 import { olderKubeIpvs } from './upgrade/older.ts'
 import { type Group, GROUPS, programOf, programsOf, type Proxy } from './upgrade/proxies.ts'
 import { problemsOf, rowOf, type Step, summaryOf } from './upgrade/rows.ts'
@@ -97,7 +97,7 @@ async function programsFor(groups: readonly Group[], folder: string): Promise<Pr
 }
 
 async function commandOf({ program, release }: Proxy, folder: string): Promise<readonly string[]> {
-  if (program === 'kube-proxy') return [await kubeProxyOf(release, process.env)]
+  if (program === 'kube-proxy') return [await goProgram('kube-proxy', release, process.env)]
   const ours = release === 'HEAD' ? join(projectFolder, 'bin/kube-ipvs.mjs') : await olderKubeIpvs(release, folder)
   return [process.execPath, ours]
 }

@@ -7,8 +7,6 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
-import { goMod } from '../../dev/evidence/upgrade/go-mod.ts'
-import { kubeProxyOf } from '../../dev/evidence/upgrade/kube-proxy.ts'
 import { counted, more, objectsOf, type Printed } from '../../dev/evidence/upgrade/objects.ts'
 import { GROUPS, MODES, nameOf, type Proxy, RELEASES } from '../../dev/evidence/upgrade/proxies.ts'
 import { olderKubeIpvs } from '../../dev/evidence/upgrade/older.ts'
@@ -165,29 +163,11 @@ describe('the rows', () => {
   })
 })
 
-describe('the go.mod of kube-proxy', () => {
-  const own =
-    'module k8s.io/kubernetes\n\ngo 1.26.0\n\nrequire (\n\tk8s.io/api v0.0.0\n\tk8s.io/klog/v2 v2.140.0\n\tk8s.io/kms v0.0.0 // indirect\n)\n'
-
-  it('has each library of the repository as the module of the same release', () => {
-    assert.equal(
-      goMod('1.37.2', own),
-      'module kube-proxy\ngo 1.26.0\nrequire k8s.io/kubernetes v1.37.2\nreplace k8s.io/api => k8s.io/api v0.37.2\nreplace k8s.io/kms => k8s.io/kms v0.37.2\n',
-    )
-  })
-
-  it('is not made from another text', () => {
-    assert.throws(() => goMod('1.37.2', 'module x\n'), /no go\.mod of k8s\.io\/kubernetes/)
-  })
-})
-
 describe('a program that is not to be had', () => {
   const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-upgrade-test-'))
   after(() => rmSync(folder, { recursive: true }))
 
-  it('is unmet: kube-proxy without Go, and a commit that the checkout does not have', async () => {
-    const env = { PATH: folder, KUBE_IPVS_CACHE: folder }
-    await assert.rejects(kubeProxyOf('1.37.2', env), /^Error: there is no Go that is new enough in PATH$/)
+  it('is unmet: a commit that the checkout does not have', async () => {
     await assert.rejects(olderKubeIpvs('0123456789', folder), /^Error: this checkout has no commit 0123456789: /)
   })
 })
