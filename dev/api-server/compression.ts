@@ -4,8 +4,8 @@ import type { Body } from './faults.ts'
 
 export const GZIP_HEADER = { 'content-encoding': 'gzip', vary: 'Accept-Encoding' } as const
 
-/** Shorter lists are sent as they are. */
-const COMPRESSED_BYTES = 128 * 1024
+/** Lists that are not longer are sent as they are. */
+const PLAIN_BYTES = 128 * 1024
 /** As fast as can be; the real one uses 4. */
 const LEVEL = 1
 
@@ -13,9 +13,9 @@ export function acceptsGzip(acceptEncoding: string | string[] | undefined): bool
   return String(acceptEncoding ?? '').includes('gzip')
 }
 
-/** A whole list; undefined: it is too short. */
+/** A whole list; undefined: it is not long enough. */
 export function compressed(list: Buffer): Buffer | undefined {
-  return list.length < COMPRESSED_BYTES ? undefined : gzipSync(list, { level: LEVEL })
+  return list.length <= PLAIN_BYTES ? undefined : gzipSync(list, { level: LEVEL })
 }
 
 /** A streaming list, of which each write becomes a gzip member, as each flush of kube-apiserver 1.37 does. */

@@ -19,7 +19,7 @@ export interface Fault {
         readonly kind: 'status'
         readonly status: number
         readonly headers?: Record<string, string>
-        readonly body?: string
+        readonly body?: string | Buffer
       }
     /** The connection is reset without an answer, or in HTTP/2 the request. */
     | { readonly kind: 'reset' }

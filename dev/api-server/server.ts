@@ -216,9 +216,9 @@ export class ApiServer {
       return answerEvent(response, code, object)
     }
     const body = bodyOf(response, fault)
-    const isPacked = this.compresses && acceptsGzip(request.headers['accept-encoding'])
-    if (verb === 'watch') await this.#watch(kind, query, response, body, wire, isPacked)
-    else await this.#list(kind, query, response, body, wire, isPacked)
+    const isCompressed = this.compresses && acceptsGzip(request.headers['accept-encoding'])
+    if (verb === 'watch') await this.#watch(kind, query, response, body, wire, isCompressed)
+    else await this.#list(kind, query, response, body, wire, isCompressed)
   }
 
   #faultFor(kind: ObjectKind | undefined, verb: Verb): Fault['action'] | undefined {
@@ -236,7 +236,7 @@ export class ApiServer {
     response: ServerResponse,
     body: Body,
     wire: Wire,
-    isPacked: boolean,
+    isCompressed: boolean,
   ): Promise<void> {
     const limit = Number(query.get('limit') ?? 0)
     const token = query.get('continue')
@@ -266,9 +266,9 @@ export class ApiServer {
       ...(rest > 0 ? { continue: encodeToken(id, start + page.length), remainingItemCount: rest } : {}),
     }
     const plain = wire.list(API_VERSION[kind], KIND_NAME[kind], metadata, page)
-    const packed = isPacked ? compressed(plain) : undefined
-    const bytes = packed ?? plain
-    response.writeHead(200, { 'content-type': wire.contentType, ...(packed === undefined ? {} : GZIP_HEADER) })
+    const zipped = isCompressed ? compressed(plain) : undefined
+    const bytes = zipped ?? plain
+    response.writeHead(200, { 'content-type': wire.contentType, ...(zipped === undefined ? {} : GZIP_HEADER) })
     for (let from = 0; from < bytes.length; from += PIECE_BYTES)
       if (!(await body.write(bytes.subarray(from, from + PIECE_BYTES)))) break
     body.end()
@@ -280,14 +280,14 @@ export class ApiServer {
     response: ServerResponse,
     plainBody: Body,
     wire: Wire,
-    isPacked: boolean,
+    isCompressed: boolean,
   ): Promise<void> {
     const initial = query.get('sendInitialEvents') === 'true' && this.streamingList !== 'ignored'
     if (initial && (query.get('resourceVersionMatch') !== 'NotOlderThan' || this.streamingList === 'forbidden')) {
       const message = 'ListOptions.meta.k8s.io "" is invalid: sendInitialEvents: Forbidden'
       return refuse(response, wire, 422, 'Invalid', message)
     }
-    const body = initial && isPacked ? inMembers(plainBody) : plainBody
+    const body = initial && isCompressed ? inMembers(plainBody) : plainBody
     response.writeHead(200, { 'content-type': wire.streamContentType, ...(body === plainBody ? {} : GZIP_HEADER) })
     response.flushHeaders()
     // A streaming list has the objects as they are now, which are not older than any version.

@@ -14,23 +14,32 @@ export const ACCEPT_GZIP = { 'accept-encoding': 'gzip' } as const
 
 /**
  * The same answer with the body that the server compressed. Bodies that are not compressed are not
- * touched. Throws `api-bad-response` for a coding that no request accepts.
+ * touched. Throws `api-bad-response` for a coding that no request accepts, except of a refusal, whose
+ * status is enough.
  */
 export function decoded(response: HttpResponse): HttpResponse {
   const coding = (response.headers['content-encoding'] ?? '').trim().toLowerCase()
-  if (coding === '' || coding === 'identity') return response
   if (coding === 'gzip') return new GzipResponse(response)
+  const isRefusal = response.statusCode !== 200 && response.statusCode !== 201
+  if (coding === '' || coding === 'identity' || isRefusal) return response
   response.destroy()
   throw new ApiError('api-bad-response', 'the answer has a Content-Encoding that was not asked for')
 }
 
-/** Limits are for what leaves it: it never holds more than some pieces of 16 KiB, however far they expand. */
+/**
+ * Limits count decompressed bytes. Besides one chunk of the compressed body this holds only a few
+ * pieces of 16 KiB, however much these bytes expand to.
+ */
 class GzipResponse implements HttpResponse {
   readonly #response: HttpResponse
   readonly #gunzip = createGunzip()
+  /** Why the compressed body broke off. What arrived before is handed out first, as without compression. */
+  #broken: unknown
 
   constructor(response: HttpResponse) {
     this.#response = response
+    // `pipeline` stops listening when all is written, before the end of the last member is checked.
+    this.#gunzip.on('error', () => undefined)
   }
 
   get statusCode(): number | undefined {
@@ -53,24 +62,35 @@ class GzipResponse implements HttpResponse {
   /** No generator, as in Http2Response. */
   [Symbol.asyncIterator](): AsyncIterator<Buffer, undefined, undefined> {
     const gunzip = this.#gunzip
-    // The reader of `gunzip` gets the error.
-    pipeline(this.#response, gunzip, () => undefined)
+    pipeline(this.#compressed(), gunzip, () => undefined)
     const chunks = (gunzip as AsyncIterable<Buffer, undefined>)[Symbol.asyncIterator]() // no text encoding is set
     return {
       next: async () => {
         try {
-          return await chunks.next()
+          const next = await chunks.next()
+          if (next.done !== true) return next
         } catch (error) {
-          // A watch that ended before its first event.
-          if (codeOf(error) === 'Z_BUF_ERROR' && gunzip.bytesWritten === 0) return { done: true, value: undefined }
-          throw gzipError(error)
+          // A watch that ended before its first event has no member.
+          const isEmpty = codeOf(error) === 'Z_BUF_ERROR' && gunzip.bytesWritten === 0
+          if (!isEmpty) this.#broken ??= gzipError(error)
         }
-      },
-      return: async () => {
-        await chunks.return?.()
-        this.#response.destroy()
+        // The server may keep the answer open behind the last member.
+        this.destroy()
+        if (this.#broken !== undefined) throw this.#broken
         return { done: true, value: undefined }
       },
+      return: async () => {
+        this.destroy()
+        return { done: true, value: undefined }
+      },
+    }
+  }
+
+  async *#compressed(): AsyncGenerator<Buffer, void, undefined> {
+    try {
+      yield* this.#response
+    } catch (error) {
+      this.#broken = error
     }
   }
 }

@@ -1,10 +1,12 @@
 /** Compressed answers: gzip members cut anywhere, ends in the wrong place, and what expands too far. */
 import assert from 'node:assert/strict'
 import { describe, it, type TestContext } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { deflateSync, gzipSync } from 'node:zlib'
 import fc from 'fast-check'
 import { makeService } from '../../../dev/api-server/generate.ts'
 import { ApiServer } from '../../../dev/api-server/server.ts'
+import { statusJson } from '../../../dev/api-server/status.ts'
 import { ApiClient } from '../../../src/watch/api/api-client.ts'
 import { ApiError } from '../../../src/watch/api/api-error.ts'
 import { decoded } from '../../../src/watch/api/content-coding.ts'
@@ -116,6 +118,47 @@ describe('decoded', () => {
     assert.ok(response.isDestroyed())
   })
 
+  it('tells a reader that comes late the same, and throws it at nobody else', async () => {
+    for (const [chunks, code] of [
+      [[], undefined],
+      [[gzipSync('a text that is long enough to be cut').subarray(0, 20)], 'api-reset'],
+    ] as const) {
+      const iterator = decoded(answer('gzip', chunks))[Symbol.asyncIterator]()
+      await sleep(50)
+      const read = async (): Promise<void> => {
+        while ((await iterator.next()).done !== true);
+      }
+      if (code === undefined) await read()
+      else await assert.rejects(read(), { code })
+    }
+    decoded(answer('gzip', [])).destroy(new Error('nobody reads it'))
+    await sleep(50)
+  })
+
+  it('hands out what arrived before the answer broke off', async () => {
+    const reset = new ApiError('api-reset', 'the server cancelled the answer')
+    const iterator = decoded(answer('gzip', [gzipSync('first'), reset]))[Symbol.asyncIterator]()
+    await sleep(50)
+    assert.equal(String((await iterator.next()).value), 'first')
+    await assert.rejects(iterator.next(), reset)
+  })
+
+  it('ends an answer that stays open behind its last member, or after something that is not gzip', async () => {
+    for (const [last, isWrong] of [
+      [Buffer.concat([gzipSync('first'), Buffer.alloc(10)]), false],
+      [Buffer.from('{"kind":"ServiceList"}'), true],
+    ] as const) {
+      async function* open(): AsyncGenerator<Buffer> {
+        yield last
+        await new Promise(() => undefined)
+      }
+      const response = answer('gzip', open())
+      if (isWrong) await assert.rejects(bodyOf(response), { code: 'api-bad-response' })
+      else assert.equal(String(await bodyOf(response)), 'first')
+      assert.ok(response.isDestroyed())
+    }
+  })
+
   it('gives its reader the error with which it is destroyed', async () => {
     const response = decoded(answer('gzip', [gzipSync('first')]))
     const chunks = response[Symbol.asyncIterator]()
@@ -215,11 +258,17 @@ for (const http2 of [true, false])
       )
     })
 
-    it('limits a compressed error', async (t) => {
+    it('reads a compressed refusal up to its limit, and of any other coding the status', async (t) => {
       const { server, client } = await open(t, http2)
-      const headers = { 'content-encoding': 'gzip' }
-      const body = gzipSync(Buffer.alloc(8 << 20, ' ')).toString('latin1')
-      server.inject({ action: { kind: 'status', status: 503, headers, body } })
-      await assert.rejects(client.list(PATH, {}, signal()), { code: 'api-status', status: 503 })
+      const long = statusJson(503, 'Told', 'x'.repeat(100_000))
+      for (const [coding, body, message] of [
+        ['gzip', gzipSync(statusJson(503, 'Told', 'in JSON')), '503 Told: in JSON'],
+        ['gzip', gzipSync(long), '503'],
+        ['gzip', Buffer.from('<html>'), '503'],
+        ['br', Buffer.from('<html>'), '503'],
+      ] as const) {
+        server.inject({ action: { kind: 'status', status: 503, headers: { 'content-encoding': coding }, body } })
+        await assert.rejects(client.list(PATH, {}, signal()), { code: 'api-status', status: 503, message })
+      }
     })
   })
