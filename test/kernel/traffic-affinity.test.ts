@@ -4,9 +4,10 @@
  * it remembers one of its connections: for datagrams that time is one second here.
  */
 import assert from 'node:assert/strict'
-import { type ChildProcess, execFile } from 'node:child_process'
+import type { ChildProcess } from 'node:child_process'
+import { readFileSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
-import { promisify } from 'node:util'
+import { familyOf, writeAddress } from '../../src/values/address.ts'
 import { ADDRESSES, type Asked, Cluster, clientAddress, type Outcome } from '../support/cluster.ts'
 import { type Workbench } from '../support/daemon.ts'
 import { virtualServers } from '../support/kernel-state.ts'
@@ -34,15 +35,28 @@ const affinity = (timeoutSeconds: number): Readonly<Record<string, unknown>> => 
   sessionAffinityConfig: { clientIP: { timeoutSeconds } },
 })
 
-/** Whether the kernel holds the affinity of a client at a virtual server: a connection from port 0. */
-async function remembers({ protocol, address, port }: Place): Promise<boolean> {
-  const at = `${address.includes(':') ? `[${address}]` : address}:${port}`
-  // The servers and clients of the other tests are in this process: nothing here may block it.
-  const { stdout } = await promisify(execFile)('ipvsadm', ['-L', '-n', '-c'])
-  return stdout.split('\n').some((line) => {
-    const [name = '', , , from = '', to = ''] = line.trim().split(/\s+/)
-    return name.toLowerCase() === protocol && from.endsWith(':0') && to === at
-  })
+/**
+ * Whether the kernel holds the affinity of a client at a virtual server: a connection from port 0.
+ * Read without a process: to start one takes a slow kernel so long that the servers and clients of
+ * the other tests, which are in this process, would answer too late.
+ */
+function remembers({ protocol, address, port }: Place): boolean {
+  const at = `${asInProc(address)} ${port.toString(16).toUpperCase().padStart(4, '0')}`
+  return readFileSync('/proc/thread-self/net/ip_vs_conn', 'utf8')
+    .split('\n')
+    .some((line) => {
+      const [name = '', , from = '', to = '', toPort = ''] = line.trim().split(/\s+/)
+      return name.toLowerCase() === protocol && from === '0000' && `${to} ${toPort}` === at
+    })
+}
+
+/** As ip_vs_conn shows it: 0A600001, or all digits of IPv6. */
+function asInProc(address: string): string {
+  const family = familyOf(address)
+  const bytes = Buffer.alloc(family === 'IPv4' ? 4 : 16)
+  writeAddress(address, bytes, 0)
+  const hex = bytes.toString('hex')
+  return family === 'IPv4' ? hex.toUpperCase() : (hex.match(/.{4}/g) ?? []).join(':')
 }
 
 /**
@@ -135,9 +149,13 @@ for (const virtualAddresses of VIRTUAL_ADDRESSES) {
           const ask = (number: number) => cluster.askInTurn('client', frontend(number, kind, family, 'udp'), 2)
           const trial = async () => {
             const before = { short: await ask(SHORT), long: await ask(LONG) }
-            const isOver = async (): Promise<boolean> => !(await remembers(frontend(SHORT, kind, family, 'udp')))
-            await until('the end of the affinity', isOver, undefined, 500)
-            assert.ok(await remembers(frontend(LONG, kind, family, 'udp')))
+            await until(
+              'the end of the affinity',
+              () => !remembers(frontend(SHORT, kind, family, 'udp')),
+              undefined,
+              100,
+            )
+            assert.ok(remembers(frontend(LONG, kind, family, 'udp')))
             return { before, after: { short: await ask(SHORT), long: await ask(LONG) } }
           }
           const { before, after } = await answered((all) => Object.values(all).flatMap(Object.values), trial)

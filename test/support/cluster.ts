@@ -93,7 +93,8 @@ export interface Comparison {
 export class Cluster {
   readonly #suffix: string
   readonly #servers: (Server | UdpSocket)[] = []
-  #lastClientPort: number = CLIENT_PORTS.last
+  /** Of all clusters of this process: the kernel remembers connections of an earlier one for a minute. */
+  static #lastClientPort: number = CLIENT_PORTS.last
   /** Receives what happened to each request, to compare it with what is predicted for it (predictions.ts). */
   comparison: Comparison | undefined
   /** The clients that a pod has seen, whether the answer arrived or not: `POD ADDRESS`. */
@@ -224,8 +225,9 @@ export class Cluster {
 
   #nextPort({ protocol }: Place): number {
     if (protocol === 'ping') return 0
-    this.#lastClientPort = this.#lastClientPort === CLIENT_PORTS.last ? CLIENT_PORTS.first : this.#lastClientPort + 1
-    return this.#lastClientPort
+    Cluster.#lastClientPort =
+      Cluster.#lastClientPort === CLIENT_PORTS.last ? CLIENT_PORTS.first : Cluster.#lastClientPort + 1
+    return Cluster.#lastClientPort
   }
 
   #namespaceOf(host: From): Namespace {
