@@ -1,10 +1,14 @@
-/** The go.mod that a program is built with: replacements in that of its own module do not count for others. Pure. */
+/**
+ * Makes the go.mod with which a program of another module is built. Go ignores the replacements in
+ * the go.mod of that module, because it is not the main one. Pure.
+ */
 
 const MODULE = 'module program'
 
 /**
- * k8s.io/kubernetes has its libraries (k8s.io/api and others) as folders of the same repository, with
- * the version v0.0.0; each is also a module of its own, with the version v0.N of Kubernetes 1.N.
+ * k8s.io/kubernetes requires its libraries (k8s.io/api and others) in version v0.0.0 and replaces
+ * them with folders of its repository. The Go module proxy has each library of Kubernetes 1.N in
+ * version v0.N.
  * @param release `1.37.2` @param own text of the module's go.mod
  */
 export function kubernetesGoMod(release: string, own: string): string {

@@ -119,7 +119,7 @@ describe('outlier detection', needs(...SCHEDULERS.map((one) => `ip_vs_${one}` as
       const one = named('unreachable')
       one.connectAllTheTime(OFTEN)
       await one.gotConnections(MANY)
-      // What connections of before repeat would be quoted too, and mixed with first packets it looks like answers.
+      // Existing connections would repeat data: ICMP errors that quote data and first packets look like answers.
       await one.stopClients()
       await until('the end of all connections', async () => (await one.seen()).get(one.dead)?.open === 0, 120_000)
       // Nothing has this address.

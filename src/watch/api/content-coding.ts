@@ -1,7 +1,7 @@
 /**
- * Answers that the API server sends compressed. It compresses lists of more than 128 KiB, and from
- * 1.37 on streaming lists with everything that follows on the same watch (WatchListCompression),
- * where each flush is a gzip member of its own (RFC 1952 section 2.2).
+ * Answers that the API server sends compressed. It compresses lists of more than 128 KiB. From 1.37
+ * on it also compresses streaming lists, and everything that follows on the same watch
+ * (WatchListCompression): there each flush of the server writes one gzip member (RFC 1952 section 2.2).
  * @impure
  */
 import { pipeline } from 'node:stream'
@@ -14,8 +14,8 @@ export const ACCEPT_GZIP = { 'accept-encoding': 'gzip' } as const
 
 /**
  * The same answer with the body that the server compressed. Bodies that are not compressed are not
- * touched. Throws `api-bad-response` for a coding that no request accepts, except of a refusal, whose
- * status is enough.
+ * touched. Throws `api-bad-response` for a coding that no request accepts. A refusal with such a coding
+ * is returned as it is, because its status is enough.
  */
 export function decoded(response: HttpResponse): HttpResponse {
   const coding = (response.headers['content-encoding'] ?? '').trim().toLowerCase()

@@ -20,7 +20,7 @@ export async function withFiles(config: KubeConfig): Promise<KubeConfig> {
     base64Of(user?.keyFile),
     tokenFile === '' ? undefined : readFile(tokenFile, 'utf8'),
   ])
-  const copy = Object.assign(Object.create(Object.getPrototypeOf(config)) as KubeConfig, config) // of its own class
+  const copy = Object.assign(Object.create(Object.getPrototypeOf(config)) as KubeConfig, config) // keeps its methods
   if (cluster !== null && caData !== undefined) {
     const { caFile: _, ...others } = cluster
     copy.clusters = config.clusters.map((one) => (one === cluster ? { ...others, caData } : one))
