@@ -14,7 +14,7 @@ import type { ApiClient } from '../api/api-client.ts'
 import { ApiError } from '../api/api-error.ts'
 import { Backoff } from '../../values/backoff.ts'
 import { listPages } from './list-pages.ts'
-import { applyEvents, ObjectStore } from './object-store.ts'
+import { applyEvents, ObjectStore, type WatchOutcome } from './object-store.ts'
 import { streamingListQuery, watchQuery } from './queries.ts'
 import { type ReflectorTimes, reflectorTimes } from './reflector-times.ts'
 import type { Selection } from '../objects/selection.ts'
@@ -171,11 +171,12 @@ export class Reflector {
           silent = false
           this.#silentMs = 0
         }
-        const complete = this.#applyEvents(events)
+        const { complete, failure } = this.#applyEvents(events)
         if (complete && this.#streamingList) {
           this.#streamingList = false
           await this.#finishList()
         }
+        if (failure !== undefined) throw failure
         if (!this.#streamingList) this.#markAlive()
         if (this.#budget.spent()) await this.#budget.turn()
       }
@@ -241,17 +242,14 @@ export class Reflector {
     return this.#aliveSinceMs === undefined ? 0 : this.#options.now() - this.#aliveSinceMs
   }
 
-  /**
-   * Delivers the events of one chunk of the stream. True when the bookmark that ends a streaming
-   * list was among them.
-   */
-  #applyEvents(events: readonly unknown[]): boolean {
-    const { changes, version, complete, failure } = applyEvents(events, this.#store)
+  /** Delivers the events of one chunk of the stream. */
+  #applyEvents(events: readonly unknown[]): WatchOutcome {
+    const outcome = applyEvents(events, this.#store)
+    const { changes, version, complete } = outcome
     this.#deliver(changes)
     // A streaming list sends objects in any order of versions, so only the version of its last bookmark counts.
     if (version !== '' && (!this.#streamingList || complete)) this.#version = version
-    if (failure !== undefined) throw failure
-    return complete
+    return outcome
   }
 }
 

@@ -1,11 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { CodedError } from '../../../src/values/errors.ts'
 import { ApiError } from '../../../src/watch/api/api-error.ts'
 import { Reflector } from '../../../src/watch/reflect/reflector.ts'
 import { selectionOf } from '../../../src/watch/objects/selection.ts'
 import { type WatchEnd, WatchEnds } from '../../../src/watch/reflect/watch-end.ts'
 import { until } from '../../support/deadline.ts'
+import { service } from '../../support/manifests.ts'
 import { recordingSink } from '../recording-sink.ts'
 
 const reset = new ApiError('api-reset', 'aborted')
@@ -96,4 +98,51 @@ test('Reflector waits longer each time when the server ends every watch at once'
     'api-ended 3200 false',
     'api-ended 6400 false',
   ])
+})
+
+test('Reflector completes a list whose last bookmark arrives together with an error', async () => {
+  const object = (name: string, resourceVersion: string) => ({
+    ...service(name, { clusterIP: '10.96.0.10' }),
+    metadata: { name, namespace: 'demo', resourceVersion },
+  })
+  const annotations = { 'k8s.io/initial-events-end': 'true' }
+  const end = (resourceVersion: string) => ({
+    type: 'BOOKMARK',
+    object: { metadata: { resourceVersion, annotations } },
+  })
+  const error = { type: 'ERROR', object: { kind: 'Status', code: 500, reason: 'InternalError' } }
+  const expiry = { type: 'ERROR', object: { kind: 'Status', code: 410, reason: 'Expired' } }
+  const chunks = [
+    [{ type: 'ADDED', object: object('one', '1') }, { type: 'ADDED', object: object('two', '2') }, end('2'), error],
+    [expiry],
+    // The second list lacks one of the objects.
+    [{ type: 'ADDED', object: object('two', '2') }, end('3'), error],
+  ]
+  const sink = recordingSink()
+  const queries: boolean[] = []
+  const reflector = new Reflector({
+    kind: 'services',
+    selection: selectionOf('services', 'node0'),
+    client: {
+      list: () => Promise.reject(new ApiError('api-status', '404')),
+      invalidateCredentials: () => undefined,
+      async *watch(_, query) {
+        queries.push('sendInitialEvents' in query)
+        const chunk = chunks.shift()
+        if (chunk === undefined) await nextTurn()
+        else yield chunk
+      },
+    },
+    sink,
+    now: () => 0,
+    random: () => 0,
+    wait: () => nextTurn(),
+    onFailure: () => undefined,
+    onHealthy: () => undefined,
+  })
+  reflector.start()
+  await until('four requests', () => queries.length >= 4)
+  await reflector.close()
+  assert.deepEqual(queries.slice(0, 4), [true, false, true, false])
+  assert.deepEqual(sink.calls, ['+ demo/one', '+ demo/two', 'listed services', '- demo/one'])
 })
