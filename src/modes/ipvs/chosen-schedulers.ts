@@ -81,6 +81,8 @@ export class ChosenSchedulers {
       this.#waiting.delete(key)
       found.push(frontend)
     }
+    // No frontend waits for these any more.
+    for (const [name, againMs] of this.#missing) if (againMs <= nowMs) this.#missing.delete(name)
     this.#report()
     return found
   }

@@ -474,6 +474,21 @@ describe('a scheduler that the kernel lacks', () => {
     }
   })
 
+  it('is asked for again no more when no Service chooses it, and another one keeps its time', async () => {
+    const { memory, dataplane, pass } = await running()
+    for (const name of ['fo', 'wlc'] as const) memory.missingSchedulers.add(name)
+    const other = choosing(scheduler('wlc'), {}, '10.96.0.3')
+    dataplane.frontend(KEY, choosing(scheduler('fo')))
+    dataplane.frontend(other.key, other)
+    await pass()
+    dataplane.frontend(KEY, choosing({}))
+    await pass()
+    memory.nowMs = ASK_AGAIN_MS
+    await pass()
+    assert.deepEqual(memory.askedSchedulers, ['fo', 'wlc', 'wlc'])
+    assert.equal(dataplane.nextDueMs(), 2 * ASK_AGAIN_MS)
+  })
+
   it('does not give its flags to the default', async () => {
     const world = await running()
     world.memory.missingSchedulers.add('mh')
