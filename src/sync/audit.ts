@@ -6,6 +6,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Budget } from '../values/budget.ts'
 import type { Clock } from '../values/clock.ts'
+import { LONGEST_TIMER_MS } from './pacer.ts'
 
 export interface AuditOptions {
   /** Minimum time from the start of one round to the start of the next (KubeProxyConfiguration syncPeriod). */
@@ -26,7 +27,8 @@ export async function auditPeriodically(options: AuditOptions): Promise<void> {
   let dueMs = now() + periodMs
   while (!signal.aborted) {
     try {
-      await wait(Math.max(0, dueMs - now()), signal)
+      await wait(Math.min(Math.max(0, dueMs - now()), LONGEST_TIMER_MS), signal)
+      if (now() < dueMs) continue
       dueMs = now() + periodMs
       await round(signal)
     } catch (error) {

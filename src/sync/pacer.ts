@@ -15,7 +15,7 @@ export interface PacerOptions {
 }
 
 /** The longest timer: setTimeout turns a longer one into 1 ms. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1
+export const LONGEST_TIMER_MS = 2 ** 31 - 1
 
 export class Pacer {
   readonly #options: PacerOptions

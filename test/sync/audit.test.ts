@@ -109,6 +109,25 @@ describe('auditPeriodically', () => {
     const [first = 0, second = 0, third = 0] = await begins(10_000, 3)
     assert.deepEqual([first, second - first, third - second], [30_000, 30_000, 30_000])
   })
+  it('waits for a period that is longer than a timer may be', async () => {
+    const abort = new AbortController()
+    let rounds = 0
+    const audits = auditPeriodically({
+      periodMs: 2 ** 31,
+      round: async () => {
+        rounds++
+        abort.abort()
+      },
+      onError: assert.ifError,
+      now: () => performance.now(),
+      signal: abort.signal,
+    })
+    // A timer that is too long would be one of 1 ms.
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    abort.abort()
+    await audits
+    assert.equal(rounds, 0)
+  })
   it('begins the next round at once after one that took longer than the period', async () => {
     const [first = 0, second = 0] = await begins(200_000, 2)
     assert.equal(second - first, 200_000)
