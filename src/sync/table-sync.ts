@@ -235,7 +235,7 @@ export class TableSync<Item, Op> {
       if (error !== undefined) failures.push({ key, command: this.kind.text(op), error, attempts, retryAtMs })
       return error === undefined
     })
-    const error = failures.at(-1)?.error
+    const error = failures[0]?.error
     if (error !== undefined) {
       this.#failed.set(key, { attempts, error, isWanted: this.#desired.has(key) })
       this.#pending.delay(key, nowMs, waitMs)

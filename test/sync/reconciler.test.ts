@@ -297,6 +297,14 @@ describe('Reconciler', () => {
     )
   })
 
+  it('remembers the first error of a key, which is the cause of the others', async () => {
+    const world = new World().want(virtual('10.0.0.1', real('1.1.1.1'), real('1.1.1.2')))
+    world.table.fails = (op) => op.kind === 'add-virtual-server'
+    const { failures } = await world.pass()
+    assert.equal(new Set(failures.map(({ error }) => error.message)).size, 2)
+    assert.deepEqual([...world.sync.failing()], [[KEY, failures[0]?.error]])
+  })
+
   it('retries a failing key with growing waits while other keys succeed', async () => {
     const world = new World().want(virtual('10.0.0.1'), virtual('10.0.0.2'))
     let tries = 0
