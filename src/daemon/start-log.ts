@@ -90,7 +90,7 @@ export interface NodeLogOptions {
 export function logNode({ configuration, support, nodeIps, podCidrs, log }: NodeLogOptions): CodedError | undefined {
   const { families } = support
   const primary = primaryFamily(configuration.bindAddress, nodeIps)
-  const ips = nodeIpsOf({ addresses: nodeIps }, parseAddressSloppy(configuration.bindAddress) ?? '')
+  const ips = nodeIpsOf({ addresses: nodeIps }, configuration.bindAddress)
   const cluster = { primary, isDualStack: families.length === 2, podCidrs, nodeIps: ips }
   logDoubts(nodePortDoubts(configuration, cluster), log)
   for (const lack of support.lacks) logLack(lack, log)

@@ -4,7 +4,7 @@
  * does not reach the kernel.
  */
 import { sameList } from '../values/lists.ts'
-import { familyOf } from '../values/address.ts'
+import { familyOf, parseAddressSloppy } from '../values/address.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { Node } from './objects.ts'
 import type { VirtualIpRule } from './virtual-ips.ts'
@@ -55,13 +55,14 @@ export const READS_ALL = 63
 
 /**
  * The node IP of each family: the first address of the family in Node.addresses (InternalIP before
- * ExternalIP). `bindAddress`, canonical, replaces the one of its family unless it is unspecified
- * (0.0.0.0, ::) or ''.
+ * ExternalIP). `bindAddress`, as the configuration has it, replaces the one of its family unless it
+ * is unspecified (0.0.0.0, ::) or ''.
  */
 export function nodeIpsOf(node: Pick<Node, 'addresses'> | undefined, bindAddress: string): NodeIps {
   const ips: { [family in IpFamily]?: string } = {}
   for (const address of node?.addresses ?? []) ips[familyOf(address)] ??= address
-  if (bindAddress !== '' && bindAddress !== '0.0.0.0' && bindAddress !== '::') ips[familyOf(bindAddress)] = bindAddress
+  const bound = parseAddressSloppy(bindAddress)
+  if (bound !== undefined && bound !== '0.0.0.0' && bound !== '::') ips[familyOf(bound)] = bound
   return ips
 }
 

@@ -17,7 +17,7 @@ import type { VirtualIpRule } from './virtual-ips.ts'
 
 export interface NodeSettings {
   readonly nodeName: string
-  /** Canonical; '' = none. */
+  /** As the configuration has it; '' = none. */
   readonly bindAddress: string
   /** Returns the current value: CIDRs and NODE_PORT_WORDS; empty = every address of the node. */
   readonly nodePortAddresses: () => readonly string[]

@@ -152,6 +152,10 @@ test('nodeIpsOf takes the first of each family, or bindAddress', () => {
     [at('10.0.0.5'), 'fd00::7', { IPv4: '10.0.0.5', IPv6: 'fd00::7' }],
     [undefined, '192.0.2.7', { IPv4: '192.0.2.7' }],
     [undefined, '', {}],
+    // Go's parsers accept these spellings.
+    [undefined, '010.0.0.15', { IPv4: '10.0.0.15' }],
+    [node({ addresses: ['fd00::1'] }), '::0', { IPv6: 'fd00::1' }],
+    [undefined, '0:0::0', {}],
   ]
   for (const [object, bindAddress, expected] of rows) assert.deepEqual(nodeIpsOf(object, bindAddress), expected)
 })
