@@ -2,6 +2,7 @@
  * What a change of the configuration means to a running proxy, and which fields were given a value
  * without any effect; both by the column `reload` of the table of fields.
  */
+import { CodedError } from '../values/errors.ts'
 import type { Consequence, ProxyMode } from './field.ts'
 import { GATES_WITH_EFFECT, gatesWithoutEffect } from './gates.ts'
 import type { FieldPath, KubeProxyConfiguration, LivePath, UncheckedConfiguration } from './types.ts'
@@ -48,6 +49,12 @@ export function changesBetween(
     withoutEffect: [...paths.filter(inMode('none')), ...gates.withoutEffect].toSorted(),
     restart: [...paths.filter(inMode('restart')), ...gates.restart].toSorted(),
   }
+}
+
+/** Ends the process for fields that only a new one can apply. */
+export function configChanged(fields: readonly string[]): CodedError {
+  const message = `content of the proxy server's configuration file was updated: a new process has to take over ${fields.join(', ')}`
+  return new CodedError('config-changed', message)
 }
 
 /**

@@ -3,7 +3,7 @@
  * the process, and the next process reads the new file. An invalid file never ends a proxy that
  * works: it is logged, and the previous configuration stays in force.
  */
-import { changesBetween } from '../config/changes.ts'
+import { changesBetween, configChanged } from '../config/changes.ts'
 import type { KubeProxyConfiguration, LivePath, ProxyMode } from '../config/types.ts'
 import type { ProcessLog } from '../serve/log.ts'
 import { CodedError } from '../values/errors.ts'
@@ -78,16 +78,7 @@ export class ConfigReload {
     }
     if (this.#isClosed) return
     const { live, restart, withoutEffect } = changesBetween(this.#configuration, next, mode())
-    if (restart.length > 0) {
-      const fields = restart.join(', ')
-      listener.failed(
-        new CodedError(
-          'config-changed',
-          `content of the proxy server's configuration file was updated: a new process has to take over ${fields}`,
-        ),
-      )
-      return
-    }
+    if (restart.length > 0) return listener.failed(configChanged(restart))
     this.#configuration = next
     if (withoutEffect.length > 0)
       log.info('Configuration file changed in fields without effect here', { file: path, fields: withoutEffect })

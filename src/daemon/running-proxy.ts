@@ -4,7 +4,7 @@
  * kernel keeps its state in between, and what the old mode left is removed by the new one. Whether
  * a replacement is wanted is decided from the present state each time, never from an earlier one.
  */
-import { changesBetween } from '../config/changes.ts'
+import { changesBetween, configChanged } from '../config/changes.ts'
 import type { KubeProxyConfiguration, ProxyMode } from '../config/types.ts'
 import { returnedToIpvs } from '../events/event-objects.ts'
 import type { Events } from '../events/event-recorder.ts'
@@ -180,11 +180,14 @@ export class RunningProxy {
 
   /**
    * Gives the proxy that runs the configuration, unless that has another mode. Another firewall
-   * needs another proxy too; until there is one, the proxy that runs keeps its own.
+   * needs another proxy too; until there is one, the proxy that runs keeps its own. While another
+   * mode was configured, a field may have changed that had no effect there.
    */
   #applyLive(): void {
     const { mode, kubeIPVS } = this.#configuration
     if (this.#isBetween || mode !== this.configuration.mode) return
+    const { restart } = changesBetween(this.configuration, this.#configuration, this.mode)
+    if (restart.length > 0) return this.fail(configChanged(restart))
     const { firewall } = this.configuration.kubeIPVS
     const isSame = mode !== 'ipvs' || kubeIPVS.firewall === firewall
     this.#proxy?.reconfigure(

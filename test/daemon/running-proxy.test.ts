@@ -308,6 +308,24 @@ test('a mode that is configured again before a retry cancels the switch', async 
   assert.deepEqual([taken(), proxy.mode], [['reconfigure 1 iptables'], 'iptables'])
 })
 
+test('a field that only a new process can apply is not lost when the mode is configured again before a retry', async (t) => {
+  const { running, configured, kernel, pass, taken } = world(t)
+  const proxy = running('ipvs')
+  await proxy.start()
+  taken()
+  kernel.error = new CodedError('iptables-missing', 'no iptables')
+  proxy.reconfigure(configured('iptables'))
+  await pass()
+  // It has no effect in iptables mode, so it comes as any other field.
+  const { ipvs } = configured('ipvs')
+  const changed = { ipvs: { ...ipvs, scheduler: 'lc' } }
+  proxy.reconfigure({ ...configured('iptables'), ...changed })
+  await pass()
+  proxy.reconfigure({ ...configured('ipvs'), ...changed })
+  await assert.rejects(proxy.failed, { code: 'config-changed', message: /ipvs\.scheduler/ })
+  assert.deepEqual([taken(), proxy.configuration.ipvs.scheduler], [[], ipvs.scheduler])
+})
+
 test('a fourth switch within 15 minutes waits for their end', async (t) => {
   const { running, configured, pass, taken, warnings } = world(t)
   const proxy = running('ipvs')
