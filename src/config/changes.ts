@@ -14,12 +14,14 @@ export function livePaths(mode: ProxyMode): readonly LivePath[] {
 }
 
 /**
- * Fields whose new values require no new process in either mode, and so in none that a live change
- * of the mode or a fallback may bring. The chart leaves them out of the checksum for which it
- * replaces Pods.
+ * Fields whose new values require no new Pod in either mode, and so in none that a live change of
+ * the mode or a fallback may bring. The chart leaves them out of the checksum for which it replaces
+ * Pods. Those of conntrack are settings of the kernel, which only the init container may write.
  */
 export function pathsWithoutRestart(): readonly FieldPath[] {
-  return FIELD_PATHS.filter((path) => !Object.values(fieldAt(path).reload).includes('restart'))
+  return FIELD_PATHS.filter(
+    (path) => !path.startsWith('conntrack.') && !Object.values(fieldAt(path).reload).includes('restart'),
+  )
 }
 
 export interface ConfigurationChanges {

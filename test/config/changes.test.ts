@@ -100,7 +100,7 @@ test('changesBetween in a fallback keeps the periods of ipvs mode live and requi
   }
 })
 
-test('pathsWithoutRestart has the fields that require no new process in any mode, in a fallback and across a switch', () => {
+test('pathsWithoutRestart has the fields that require no new Pod in any mode, in a fallback and across a switch', () => {
   const paths = new Set<string>(pathsWithoutRestart())
   assert.ok(paths.has('mode') && paths.has('logging.verbosity'))
   const MODES = ['ipvs', 'iptables'] as const
@@ -112,6 +112,6 @@ test('pathsWithoutRestart has the fields that require no new process in any mode
           const changes = changesBetween(configured({}, before), configured(after, configuredMode), active)
           for (const path of changes.restart) assert.ok(!paths.has(path), path)
         }
-  for (const path of ['ipvs.scheduler', 'iptables.localhostNodePorts', 'conntrack.tcpBeLiberal'])
+  for (const path of ['ipvs.scheduler', 'iptables.localhostNodePorts', 'conntrack.tcpBeLiberal', 'conntrack.min'])
     assert.ok(!paths.has(path), path)
 })
