@@ -7,9 +7,9 @@
 import { type MessageBatch, requestOf } from '../netlink/batch.ts'
 import type { DumpOptions, NetlinkConnection } from '../netlink/connection.ts'
 import { NLM_F_DUMP } from '../netlink/constants.ts'
-import { KernelError } from '../netlink/errors.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
 import { decodeListedChain, type HOOKS, NF_DROP } from './chain-message.ts'
+import { noneWithoutNftables } from './tables.ts'
 import { PRIVATE_TABLE } from './types.ts'
 import { beginNft } from './wire.ts'
 
@@ -35,13 +35,7 @@ export async function listNftBaseChains(
   netlink: NetlinkConnection,
   options: DumpOptions = {},
 ): Promise<readonly NftBaseChain[]> {
-  try {
-    return await netlink.dump(requestOf(encodeListChains), decodeBaseChain, options)
-  } catch (error) {
-    // nfnetlink has no such subsystem.
-    if (error instanceof KernelError && error.code === 'EINVAL') return []
-    throw error
-  }
+  return noneWithoutNftables(netlink.dump(requestOf(encodeListChains), decodeBaseChain, options))
 }
 
 /** NFT_MSG_GETCHAIN of all families. */

@@ -13,6 +13,7 @@ import type { IpFamily } from '../values/protocol.ts'
 import { decodeListedChain, NF_DROP } from './chain-message.ts'
 import { type NftRuleContent, readExpressions } from './expressions.ts'
 import type { NftChain, NftPlace, NftRule, NftRuleQuery } from './rule.ts'
+import { noneWithoutNftables } from './tables.ts'
 import { beginNft, nftAttributes } from './wire.ts'
 
 // linux/netfilter/nf_tables.h
@@ -58,16 +59,18 @@ export async function visitNftRules(
   )
 }
 
-/** The names of the chains of each table of a family, by the table. */
+/** The names of the chains of each table of a family, by the table; none when the kernel has no nf_tables. */
 export async function listNftChainNames(
   netlink: NetlinkConnection,
   family: IpFamily,
   options: DumpOptions = {},
 ): Promise<ReadonlyMap<string, readonly string[]>> {
-  const listed = await netlink.dump(
-    requestOf((batch) => encodeListChains(batch, family)),
-    (message) => (netfilterFamily(message) === family ? decodeListedChain(message) : undefined),
-    options,
+  const listed = await noneWithoutNftables(
+    netlink.dump(
+      requestOf((batch) => encodeListChains(batch, family)),
+      (message) => (netfilterFamily(message) === family ? decodeListedChain(message) : undefined),
+      options,
+    ),
   )
   const names = new Map<string, string[]>()
   for (const { table, name } of listed) {

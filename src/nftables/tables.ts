@@ -34,10 +34,14 @@ export async function listNftTables(
   netlink: NetlinkConnection,
   options: DumpOptions = {},
 ): Promise<readonly NftTable[]> {
+  return noneWithoutNftables(netlink.dump(requestOf(encodeListTables), decodeTable, options))
+}
+
+/** What is listed; nothing where nfnetlink has no such subsystem. */
+export async function noneWithoutNftables<T>(listed: Promise<readonly T[]>): Promise<readonly T[]> {
   try {
-    return await netlink.dump(requestOf(encodeListTables), decodeTable, options)
+    return await listed
   } catch (error) {
-    // nfnetlink has no such subsystem.
     if (error instanceof KernelError && error.code === 'EINVAL') return []
     throw error
   }

@@ -4,7 +4,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { Workbench } from '../support/daemon.ts'
 import { service, slice } from '../support/manifests.ts'
-import { boundAddresses, freshNode, setsText, virtualServers } from '../support/kernel-state.ts'
+import { boundAddresses, freshNode, kubeLines, setsText, virtualServers } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import { recordingPath } from '../support/recordings.ts'
@@ -176,6 +176,56 @@ describe('cleanup where both back ends of iptables hold chains', needs('iptables
     assert.deepEqual([again.code, again.stdout, again.stderr], [0, '', ''])
   })
 })
+
+describe(
+  'cleanup where programs of a back end or a family are missing',
+  needs('iptables-nft', 'legacy-iptables'),
+  () => {
+    const CHAIN = '*nat\\n:KUBE-SERVICES -\\n-A PREROUTING -j KUBE-SERVICES\\nCOMMIT\\n'
+    const write = (program: string): void => void sh(`printf '${CHAIN}' | ${program}-restore`)
+    /** This mount namespace is the test's own. */
+    const hide = (patterns: string): void =>
+      void sh(
+        `folder=$(mktemp -d /run/sbin-XXXXXX) && cp -a /usr/sbin/. $folder && cd $folder && rm -f ${patterns} && mount --bind $folder /usr/sbin`,
+      )
+    const show = (): void => void sh('while grep -q " /usr/sbin " /proc/mounts; do umount /usr/sbin; done')
+    afterEach(show)
+
+    for (const [missing, patterns, program] of [
+      ['of iptables-nft', '*tables*nft* ip*tables ip*tables-save ip*tables-restore', 'iptables-nft'],
+      ['of IPv6', 'ip6tables*', 'ip6tables-nft'],
+    ] as const)
+      it(`removes chains in nf_tables where no programs ${missing} are installed`, async () => {
+        write(program)
+        hide(patterns)
+        const preview = await bench.run('cleanup', '--dry-run')
+        assert.match(preview.stdout, /^nft delete chain ip6? nat KUBE-SERVICES$/m)
+        const { code, stdout, stderr } = await bench.run('cleanup')
+        assert.deepEqual([code, stderr, stdout], [0, '', preview.stdout])
+        show()
+        assert.deepEqual(kubeLines(`${program}-save`), [])
+      })
+
+    for (const [missing, patterns, program] of [
+      ['of iptables-legacy', '*legacy*', 'iptables'],
+      ['of IPv6', 'ip6tables*', 'ip6tables'],
+      ['at all', 'ip*tables*', 'ip6tables'],
+    ] as const)
+      it(`names tables of iptables-legacy where no programs ${missing} are installed, and ends with 1`, async () => {
+        write(`${program}-legacy`)
+        hide(patterns)
+        for (const flags of [[], ['--dry-run']]) {
+          const { code, stdout, stderr } = await bench.run('cleanup', ...flags)
+          const reason = `no ${program}-save and ${program}-restore of legacy are installed`
+          assert.deepEqual([code, stdout, stderr.split('\n').length], [1, '', 2], stderr)
+          assert.ok(stderr.includes(`kube-ipvs cleanup: ${program}-legacy-save -t nat: ${reason}`), stderr)
+        }
+        show()
+        assert.equal((await bench.run('cleanup')).code, 0)
+        assert.deepEqual(kubeLines(`${program}-legacy-save`), [])
+      })
+  },
+)
 
 describe('--init-only', () => {
   it('writes the kernel settings and nothing else', async () => {

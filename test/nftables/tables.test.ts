@@ -9,6 +9,7 @@ import {
   listNftTables,
 } from '../../src/nftables/tables.ts'
 import { requestOf } from '../../src/netlink/batch.ts'
+import { listNftChainNames } from '../../src/nftables/rules.ts'
 import { NetlinkConnection } from '../../src/netlink/connection.ts'
 import {
   doneMessage,
@@ -92,7 +93,9 @@ describe('listNftTables', () => {
         new FakeTransport((datagram) => [errorMessage(errno, requests(datagram)[0]?.sequence ?? 0)]),
       )
     assert.deepEqual(await listNftTables(refusing(EINVAL)), [])
-    await assert.rejects(listNftTables(refusing(EPERM)), { code: 'EPERM' })
+    assert.deepEqual(await listNftChainNames(refusing(EINVAL), 'IPv4'), new Map())
+    for (const list of [listNftTables(refusing(EPERM)), listNftChainNames(refusing(EPERM), 'IPv4')])
+      await assert.rejects(list, { code: 'EPERM' })
   })
 
   it('refuses another message than NFT_MSG_NEWTABLE', () => {

@@ -4,12 +4,15 @@
  * nothing that a pass would leave alone.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { type IptablesBackEnd, missingPrograms } from '../../node/installed-iptables.ts'
 import type { HostIptables } from '../../node/iptables-programs.ts'
+import { legacyTables } from '../../node/legacy-tables.ts'
 import { commandsOf } from '../../sync/plan.ts'
 import type { Reconciled } from '../../sync/reconciled.ts'
 import { Reconciler } from '../../sync/reconciler.ts'
 import type { Cidr } from '../../values/cidr.ts'
-import { asError, unlessMissing } from '../../values/errors.ts'
+import { asError, CodedError, unlessMissing } from '../../values/errors.ts'
+import type { IpFamily } from '../../values/protocol.ts'
 import { chainTables, removalOfChains } from '../ipvs/iptables-firewall/tables.ts'
 import { removalOf } from '../ipvs/tables.ts'
 import { openLook } from '../look/look.ts'
@@ -69,17 +72,21 @@ async function removeFromTables(options: CleanupOptions): Promise<RemovalResult>
     }
   }
   try {
-    // A kernel that has no IPVS or cannot have a firewall has nothing of it, and a node without
-    // programs of iptables has no rules.
+    // A kernel that has no IPVS or cannot have a firewall has nothing of it.
     const iptables = await attempt('iptables-save', () =>
       unlessMissing('iptables-missing', () => look.iptables(signal)),
     )
     const other = await attempt('iptables-save', async () => iptables && (await look.otherIptables(signal)))
-    // Its chains can be there all the same.
-    const overNetlink =
-      iptables === undefined
-        ? await attempt('nft list ruleset', () => removeChainsOverNetlink(families, CLEANUP_LAYOUT, signal, { dryRun }))
-        : undefined
+    // Its programs need not be there for a back end to have chains.
+    const without = (mode: IptablesBackEnd): readonly IpFamily[] =>
+      families.filter((family) =>
+        [iptables, other].every((of) => of?.choice.mode !== mode || of.choice.programs[family] === undefined),
+      )
+    // Where nothing could be chosen, that is the reason.
+    if (failures.length === 0) failures.push(...without('legacy').flatMap(unreadLegacyTables))
+    const overNetlink = await attempt('nft list ruleset', () =>
+      removeChainsOverNetlink(without('nft'), CLEANUP_LAYOUT, signal, { dryRun }),
+    )
     failures.push(...(overNetlink?.failures ?? []))
     const firewall = await attempt('ipset list', () => look.firewall(signal))
     const ipvs = await attempt('ipvsadm -L', () => look.ipvs(signal))
@@ -110,6 +117,17 @@ async function removeFromTables(options: CleanupOptions): Promise<RemovalResult>
   } finally {
     look.close()
   }
+}
+
+/** Tables of iptables-legacy of a family that has no such programs: nothing else can read them. */
+function unreadLegacyTables(family: IpFamily): Failures {
+  const program = family === 'IPv4' ? 'iptables' : 'ip6tables'
+  return legacyTables({ families: [family] })
+    .filter((table) => CLEANUP_LAYOUT.tables.some((known) => known === table))
+    .map((table) => ({
+      command: `${program}-legacy-save -t ${table}`,
+      error: new CodedError('iptables-missing', missingPrograms(family, 'legacy')),
+    }))
 }
 
 async function removeAll(reconciler: Reconciler, signal: AbortSignal): Promise<Failures> {

@@ -1,6 +1,6 @@
 /**
  * Chains of service proxies in tables of iptables-nft, removed over netlink: where the node has no
- * program of iptables, and where the nftables firewall runs, which starts none.
+ * program of iptables-nft, and where the nftables firewall runs, which starts none.
  */
 import { askNetfilter } from '../../../native/open.ts'
 import { type ChainLayout, ownChains } from '../../iptables/layout.ts'
