@@ -35,6 +35,8 @@ export interface AcceptedAnswersOptions extends DumpOptions {
 /** What the rules of a chain do with such packets. */
 interface ChainForAnswers {
   accepts: boolean
+  /** A rule drops all that reaches it, and what follows does not count. */
+  drops: boolean
   /** A map of verdicts, whose elements are not read, may lead to any chain. */
   leadsAnywhere: boolean
   readonly leadsTo: Set<string>
@@ -62,12 +64,14 @@ export async function chainsThatAcceptAnswers(
 
 function note(
   chains: Map<string, ChainForAnswers>,
-  { chain: name, accepts, leadsTo, leadsAnywhere }: RuleForAnswers & { readonly chain: string },
+  { chain: name, accepts, drops, leadsTo, leadsAnywhere }: RuleForAnswers & { readonly chain: string },
 ): void {
-  if (!accepts && leadsTo === '' && !leadsAnywhere) return
-  const chain = chains.get(name) ?? { accepts: false, leadsAnywhere: false, leadsTo: new Set<string>() }
+  if (!accepts && !drops && leadsTo === '' && !leadsAnywhere) return
+  const chain = chains.get(name) ?? { accepts: false, drops: false, leadsAnywhere: false, leadsTo: new Set<string>() }
+  if (chain.drops) return
   chains.set(name, chain)
   chain.accepts ||= accepts
+  chain.drops ||= drops
   chain.leadsAnywhere ||= leadsAnywhere
   if (leadsTo !== '') chain.leadsTo.add(leadsTo)
 }

@@ -6,12 +6,13 @@
  */
 import type { AttributeCursor } from '../netlink/attributes.ts'
 import { type MessageBatch, requestOf } from '../netlink/batch.ts'
-import type { CallOptions, NetlinkConnection } from '../netlink/connection.ts'
+import type { DumpOptions, NetlinkConnection } from '../netlink/connection.ts'
 import { NLM_F_DUMP } from '../netlink/constants.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
 import { beginNetfilter, netfilterAttributes, NFNL_SUBSYS } from '../netlink/nfnetlink-codec.ts'
 import { FAMILIES, type NftBaseChain } from './chains.ts'
 import { type NftVerdict, readExpressions } from './expressions.ts'
+import { expressionOf, isEndingTarget, nameInXtables } from './rule-for-answers.ts'
 
 // linux/netfilter/nf_tables.h
 const NFT_MSG_NEWRULE = 6
@@ -20,7 +21,6 @@ const NFTA_RULE_TABLE = 1
 const NFTA_RULE_CHAIN = 2
 const NFTA_RULE_EXPRESSIONS = 4
 const NFTA_LIST_ELEM = 1
-const NFTA_EXPR_NAME = 1
 
 /** Jumps that are followed from one base chain, and how deep: the kernel allows 16. */
 const MOST_CHAINS = 64
@@ -33,13 +33,18 @@ export type Unconditional = NftVerdict | { readonly kind: 'reject'; readonly cha
 
 type Place = Pick<NftBaseChain, 'family' | 'table' | 'chain'>
 
+export interface ChainRestOptions extends DumpOptions {
+  /** Chains whose rules do not count. */
+  readonly isLeftOut?: (chain: string) => boolean
+}
+
 /** `netlink` is of NETLINK_NETFILTER. A chain that is gone meanwhile has its policy. */
 export function restOfChain(
   netlink: NetlinkConnection,
   chain: NftBaseChain,
-  options: CallOptions = {},
+  { isLeftOut = () => false, ...options }: ChainRestOptions = {},
 ): Promise<ChainRest> {
-  return restOf(chain, (place) => listUnconditional(netlink, place, options))
+  return restOf(chain, async (place) => (isLeftOut(place.chain) ? [] : listUnconditional(netlink, place, options)))
 }
 
 /** The same; `list` reads the rules without conditions of one chain, in order. */
@@ -66,7 +71,7 @@ export async function restOf(
 function listUnconditional(
   netlink: NetlinkConnection,
   place: Place,
-  options: CallOptions,
+  options: DumpOptions,
 ): Promise<readonly Unconditional[]> {
   return netlink.dump(
     requestOf((batch) => encodeListRules(batch, place)),
@@ -95,22 +100,19 @@ export function decodeUnconditional(message: ReceivedMessage, place: Place): Unc
     else if (attributes.type === NFTA_RULE_CHAIN) chain = attributes.string()
     else if (attributes.type === NFTA_RULE_EXPRESSIONS) expressions = attributes.nested()
   if (table !== place.table || chain !== place.chain || expressions === undefined) return undefined
-  const names = namesOf(expressions.copy())
-  if (!names.every((name) => EFFECTS.has(name))) return undefined
-  if (names.includes('reject')) return { kind: 'reject', chain: '' }
+  let ends = false
+  const again = expressions.copy()
+  while (again.next()) {
+    if (again.type !== NFTA_LIST_ELEM) continue
+    const { name, data } = expressionOf(again.nested())
+    const isEnd = name === 'reject' || (name === 'target' && isEndingTarget(data))
+    if (!isEnd && !EFFECTS.has(name) && !(name === 'match' && nameInXtables(data) === 'comment')) return undefined
+    ends ||= isEnd
+  }
+  if (ends) return { kind: 'reject', chain: '' }
   // Without a condition the family changes nothing.
   return readExpressions(expressions, 'IPv4').verdict
 }
 
 /** Expressions that look at nothing. */
-const EFFECTS: ReadonlySet<string> = new Set(['counter', 'log', 'immediate', 'reject'])
-
-function namesOf(expressions: AttributeCursor): readonly string[] {
-  const names: string[] = []
-  while (expressions.next()) {
-    if (expressions.type !== NFTA_LIST_ELEM) continue
-    const element = expressions.nested()
-    while (element.next()) if (element.type === NFTA_EXPR_NAME) names.push(element.string())
-  }
-  return names
-}
+const EFFECTS: ReadonlySet<string> = new Set(['counter', 'log', 'immediate'])

@@ -23,7 +23,7 @@ const NFTA_DATA_VALUE = 1
 const NFTA_DATA_VERDICT = 2
 const NFTA_VERDICT_CODE = 1
 const NFTA_VERDICT_CHAIN = 2
-const NF_ACCEPT = 1
+const [NF_DROP, NF_ACCEPT] = [0, 1]
 const NFTA_MATCH_NAME = 1
 const NFTA_MATCH_REV = 2
 const NFTA_MATCH_INFO = 3
@@ -39,13 +39,15 @@ const [XT_CONNTRACK_STATE, XT_CONNTRACK_STATE_ALIAS] = [1 << 0, 1 << 13]
 export interface RuleForAnswers {
   /** It accepts all such packets, by the state of the connection alone. */
   readonly accepts: boolean
+  /** It drops every packet, so that no rule behind it gets one. */
+  readonly drops: boolean
   /** The chain to which it may lead one; '' for none. */
   readonly leadsTo: string
   /** A map of verdicts, which the rule does not contain, may lead one anywhere. */
   readonly leadsAnywhere: boolean
 }
 
-const NOTHING: RuleForAnswers = { accepts: false, leadsTo: '', leadsAnywhere: false }
+const NOTHING: RuleForAnswers = { accepts: false, drops: false, leadsTo: '', leadsAnywhere: false }
 
 /**
  * A set or a map of states counts, because it may contain this one.
@@ -68,6 +70,7 @@ class Run {
   #hasState = false
   #hasOtherCondition = false
   #accepts = false
+  #drops = false
   #leadsTo = ''
   #leadsAnywhere = false
   /** Such a packet does not match. */
@@ -75,7 +78,8 @@ class Run {
 
   get result(): RuleForAnswers {
     const accepts = this.#accepts && this.#hasState && !this.#hasOtherCondition
-    return { accepts, leadsTo: this.#leadsTo, leadsAnywhere: this.#leadsAnywhere }
+    const drops = this.#drops && !this.#hasState && !this.#hasOtherCondition
+    return { accepts, drops, leadsTo: this.#leadsTo, leadsAnywhere: this.#leadsAnywhere }
   }
 
   expression(name: string, data: AttributeCursor | undefined): void {
@@ -95,6 +99,12 @@ class Run {
         return this.#decide(data)
       case 'match':
         return this.#match(data)
+      case 'reject':
+        this.#drops = true
+        return
+      case 'target':
+        this.#drops = isEndingTarget(data)
+        return
       default:
         return this.#load(false)
     }
@@ -135,8 +145,11 @@ class Run {
         if (value.type !== NFTA_DATA_VERDICT) continue
         const verdict = value.nested()
         while (verdict.next())
-          if (verdict.type === NFTA_VERDICT_CODE) this.#accepts ||= verdict.u32be() === NF_ACCEPT
-          else if (verdict.type === NFTA_VERDICT_CHAIN) this.#leadsTo = verdict.string()
+          if (verdict.type === NFTA_VERDICT_CODE) {
+            const code = verdict.u32be()
+            this.#accepts ||= code === NF_ACCEPT
+            this.#drops ||= code === NF_DROP
+          } else if (verdict.type === NFTA_VERDICT_CHAIN) this.#leadsTo = verdict.string()
       }
     }
   }
@@ -172,7 +185,24 @@ function matchesEstablished(name: string, revision: number, info: DataView): boo
   return matches && conditions !== XT_CONNTRACK_STATE ? undefined : matches
 }
 
-function expressionOf(element: AttributeCursor): { readonly name: string; readonly data: AttributeCursor | undefined } {
+/** Whether a target of x_tables drops every packet. */
+export function isEndingTarget(data: AttributeCursor | undefined): boolean {
+  const name = nameInXtables(data)
+  return name === 'REJECT' || name === 'DROP'
+}
+
+/** The name of a match or a target of x_tables: NFTA_TARGET_NAME is NFTA_MATCH_NAME. */
+export function nameInXtables(data: AttributeCursor | undefined): string {
+  const again = data?.copy()
+  while (again?.next() === true) if (again.type === NFTA_MATCH_NAME) return again.string()
+  return ''
+}
+
+/** The name of an expression, and what it has besides. */
+export function expressionOf(element: AttributeCursor): {
+  readonly name: string
+  readonly data: AttributeCursor | undefined
+} {
   let name = ''
   let data: AttributeCursor | undefined
   while (element.next())

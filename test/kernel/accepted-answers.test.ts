@@ -1,14 +1,16 @@
 /** Which chains accept packets of established connections, read from rules as nft and iptables-nft write them. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { droppingChains } from '../../src/modes/ipvs/dropping-chains.ts'
+import { droppingChains, ruleToAdd } from '../../src/modes/ipvs/dropping-chains.ts'
 import { deadline } from '../support/deadline.ts'
 import { freshNode } from '../support/kernel-state.ts'
 import { run, sh } from '../support/programs.ts'
 import { needs } from './needs.ts'
 
 const signal = AbortSignal.timeout(deadline(60_000))
-const BASE = 'chain c {\n type filter hook forward priority 0; policy drop;\n }'
+const base = (policy: string): string => `chain c {\n type filter hook forward priority 0; policy ${policy};\n }`
+const NATIVE =
+  'nft add table inet t && nft "add chain inet t c { type filter hook forward priority 0; }" && nft add rule inet t c reject'
 const INPUT = 'chain i {\n type filter hook input priority 0; policy accept;\n }'
 
 test(
@@ -32,12 +34,20 @@ test(
       [['c ct state invalid drop'], false],
       [['c iifname "eth0" ct state established accept'], false],
       [['c ct mark 1 accept'], false],
-      [['c accept'], false],
+      [['c accept'], true],
       [['c tcp dport 80 accept'], false],
+      [['c drop', 'c ct state established accept'], false],
+      [['c ct state { new, invalid } drop', 'c ct state established accept'], true],
+      [['c tcp dport 80 reject', 'c ct state established accept'], true],
     ]
-    for (const [rules, accepts] of rows) {
+    // A rule at the end without conditions does what the policy would.
+    const ended = rows.flatMap(([rules, accepts]) =>
+      ['drop', 'counter reject', 'jump e'].map((end) => ['accept', [...rules, `c ${end}`], accepts] as const),
+    )
+    for (const [policy, rules, accepts] of [...rows.map((row) => ['drop', ...row] as const), ...ended]) {
       const added = rules.map((rule) => `add rule inet t ${rule}\n`).join('')
-      run(['nft', '-f', '-'], `table inet t {\nchain s {\n}\n${BASE}\n${INPUT}\n}\n${added}`)
+      const chains = `chain s {\n}\nchain e {\n drop\n}\n${base(policy)}\n${INPUT}`
+      run(['nft', '-f', '-'], `table inet t {\n${chains}\n}\n${added}`)
       const dropping = (await droppingChains(signal)).map(({ chain }) => chain)
       assert.deepEqual(dropping, accepts ? [] : ['c'], rules.join('; '))
       sh('nft delete table inet t')
@@ -56,13 +66,37 @@ test('rules of iptables-nft count by the states that they name', needs('iptables
     ['INPUT -m state --state RELATED,ESTABLISHED', false],
     ['OUTPUT -m conntrack --ctstate DNAT', false],
   ]
-  for (const [rule, accepts] of rows) {
-    freshNode()
-    sh(`iptables-nft -P FORWARD DROP && iptables-nft -A ${rule} -j ACCEPT`)
-    const dropping = (await droppingChains(signal)).map(({ chain }) => chain)
-    assert.deepEqual(dropping, accepts ? [] : ['FORWARD'], rule)
-  }
+  const drops = ['-P FORWARD DROP', '-A FORWARD -j REJECT', '-A FORWARD -m comment --comment rest -j DROP']
+  for (const drop of drops)
+    for (const [rule, accepts] of rows) {
+      freshNode()
+      sh(`iptables-nft ${drop} && iptables-nft -I ${rule} -j ACCEPT`)
+      const dropping = (await droppingChains(signal)).map(({ chain }) => chain)
+      assert.deepEqual(dropping, accepts ? [] : ['FORWARD'], `${drop}; ${rule}`)
+    }
 })
+
+test(
+  'the command that a problem names ends it, whether a policy drops or a rule, and chains of proxies and Docker do not',
+  needs('iptables-nft', 'nft'),
+  async () => {
+    for (const drop of ['iptables-nft -P FORWARD DROP', 'iptables-nft -A FORWARD -j REJECT', NATIVE]) {
+      freshNode()
+      sh(drop)
+      const [dropping, ...more] = await droppingChains(signal)
+      assert.ok(dropping !== undefined && more.length === 0, drop)
+      sh(ruleToAdd(dropping).replace(/^iptables/, 'iptables-nft'))
+      assert.deepEqual(await droppingChains(signal), [], drop)
+    }
+    freshNode()
+    for (const chain of ['KUBE-FORWARD', 'DOCKER-USER', 'DOCKER-ISOLATION-STAGE-1', 'DOCKER-ISOLATION-STAGE-2'])
+      sh(`iptables-nft -N ${chain} && iptables-nft -A FORWARD -m comment --comment x -j ${chain}`)
+    sh(`iptables-nft -A KUBE-FORWARD -j DROP && iptables-nft -A DOCKER-USER -j RETURN
+      iptables-nft -A DOCKER-ISOLATION-STAGE-1 -i docker0 ! -o docker0 -j DOCKER-ISOLATION-STAGE-2
+      iptables-nft -A DOCKER-ISOLATION-STAGE-2 -o docker0 -j DROP`)
+    assert.deepEqual(await droppingChains(signal), [])
+  },
+)
 
 test(
   'rules of a proxy do not count: they are removed once the nftables firewall serves',

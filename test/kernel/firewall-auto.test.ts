@@ -14,7 +14,12 @@ const hide = (): void =>
     'folder=$(mktemp -d /run/sbin-XXXXXX) && cp -a /usr/sbin/. $folder && rm -f $folder/*tables* $folder/ipset* && mount --bind $folder /usr/sbin',
   )
 const show = (): void => void sh('while grep -q " /usr/sbin " /proc/mounts; do umount /usr/sbin; done')
-const DROPS = 'add table inet mine; add chain inet mine forwarded { type filter hook forward priority 0; policy drop; }'
+const DROPS = `add table inet mine
+add chain inet mine forwarded { type filter hook forward priority 0; policy drop; }
+add chain inet mine ended { type filter hook forward priority 1; }
+add rule inet mine ended tcp dport 22 accept
+add rule inet mine ended reject
+`
 
 let bench: Workbench
 beforeEach(() => {
@@ -39,14 +44,16 @@ describe('without a program of iptables', needs('iptables-nft', 'nft'), () => {
     assert.equal(virtualServers().length, 2)
     assert.deepEqual(boundAddresses(), ['10.96.0.1/32'])
     assert.match(rulesText('nft list tables'), /table ip kube-ipvs\n/)
-    const rule = 'nft add rule inet mine forwarded ct state established,related accept'
-    assert.ok(bench.log.includes(rule), bench.log)
+    const rules = ['forwarded', 'ended'].map(
+      (chain) => `nft insert rule inet mine ${chain} ct state established,related accept`,
+    )
+    for (const rule of rules) assert.ok(bench.log.includes(rule), bench.log)
     assert.match((await bench.command('status')).stdout, /^firewall +nftables: /m)
     const problems = async (): Promise<string> => (await bench.command('status', '--problems')).stdout
-    assert.match(await problems(), /policy drop of another table/)
-    // The rule is added, and the problem is over.
-    sh(rule)
-    await eventually(async () => assert.doesNotMatch(await problems(), /policy drop/))
+    assert.match(await problems(), /a drop of another table; chain forwarded .* chain ended /)
+    // The rules are added, and the problem is over.
+    for (const rule of rules) sh(rule)
+    await eventually(async () => assert.doesNotMatch(await problems(), /drop of another table/))
     show()
     assert.deepEqual(kubeLines('iptables-nft-save'), [])
   })

@@ -22,6 +22,12 @@ const META = '1000 0180 0900 0100 6d65746100 000000'
 /** `immediate` with NFTA_IMMEDIATE_DATA, NFTA_DATA_VERDICT and NFTA_VERDICT_CODE NF_DROP. */
 const DROP = '2800 0180 0e00 0100 696d6d65646961746500 0000 1400 0280 1000 0280 0c00 0280 0800 0100 00000000'
 
+/** An expression of x_tables with its name, NFTA_TARGET_NAME or NFTA_MATCH_NAME, of at most 8 characters. */
+function ofXtables(kind: 'match' | 'target', name: string): string {
+  const padded = (text: string): string => toHex(Buffer.from(text)).replaceAll(' ', '').padEnd(16, '0')
+  return `2000 0180 ${kind === 'match' ? '0a00' : '0b00'} 0100 ${padded(kind)} 1000 0280 0c00 0100 ${padded(name)}`
+}
+
 /** NFT_MSG_NEWRULE of a family with expressions. */
 function rule(family: string, place: string, ...expressions: readonly string[]) {
   const list = hex(expressions.join(''))
@@ -41,7 +47,14 @@ test('decodeUnconditional reads what a rule without conditions does, and no othe
   const own = TABLE + CHAIN
   assert.deepEqual(decodeUnconditional(rule('01', own, COUNTER, REJECT), PLACE), { kind: 'reject', chain: '' })
   assert.deepEqual(decodeUnconditional(rule('01', own, DROP), PLACE), { kind: 'drop', chain: '' })
+  for (const target of ['REJECT', 'DROP'])
+    assert.equal(decodeUnconditional(rule('01', own, COUNTER, ofXtables('target', target)), PLACE)?.kind, 'reject')
+  const commented = rule('01', own, ofXtables('match', 'comment'), DROP)
+  assert.deepEqual(decodeUnconditional(commented, PLACE), { kind: 'drop', chain: '' })
   for (const other of [
+    rule('01', own, ofXtables('target', 'MARK')),
+    rule('01', own, ofXtables('match', 'mark'), DROP),
+    rule('01', own, META, ofXtables('target', 'REJECT')),
     rule('01', own, META, DROP),
     rule('01', own, META, REJECT),
     rule('01', own, COUNTER),

@@ -1,9 +1,10 @@
 /**
  * Chains of other firewalls that drop packets of Services whatever the nftables firewall accepts: an
- * accept ends only its own table, and a base chain with the policy drop decides by itself.
+ * accept ends only its own table, and a base chain whose policy or last rule drops decides by itself.
  */
 import { askNetfilter } from '../../../native/open.ts'
 import { isBesideIptables, listNftBaseChains, type NftBaseChain } from '../../nftables/chains.ts'
+import { restOfChain } from '../../nftables/chain-rest.ts'
 import { chainsThatAcceptAnswers, type TableName } from '../../nftables/accepted-answers.ts'
 import { PRIVATE_TABLE } from '../../nftables/types.ts'
 import type { ProblemLog } from '../../serve/problem-log.ts'
@@ -37,7 +38,14 @@ export async function droppingChains(
   budget: Budget = newBudget(),
 ): Promise<readonly DroppingChain[]> {
   return askNetfilter([], async (netlink) => {
-    const chains = await listNftBaseChains(netlink, { signal, budget })
+    const chains: NftBaseChain[] = []
+    for (const base of await listNftBaseChains(netlink, { signal, budget })) {
+      const isLeftOut = (chain: string): boolean => isOfProxy(base, chain)
+      const decides = base.hook === 'forward' && droppingAmong([{ ...base, policy: 'drop' }]).length > 0
+      // A reject does the same as a drop.
+      const rest = decides ? await restOfChain(netlink, base, { isLeftOut, signal, budget }) : base.policy
+      chains.push({ ...base, policy: rest === 'accept' ? 'accept' : 'drop' })
+    }
     const dropping = droppingAmong(chains)
     const accepting = new Set<string>()
     for (const table of new Set(dropping.map((one) => one.table))) {
@@ -61,6 +69,7 @@ function tableOf({ family, table }: NftBaseChain): string {
   return `${family} ${table}`
 }
 
+/** @param chains a rule without conditions counts as the policy of the chain that it ends */
 export function droppingAmong(chains: readonly NftBaseChain[]): readonly DroppingChain[] {
   return chains.flatMap((base): readonly DroppingChain[] => {
     const { table, chain, hook, type, policy } = base
@@ -70,16 +79,17 @@ export function droppingAmong(chains: readonly NftBaseChain[]): readonly Droppin
   })
 }
 
-/** The command that adds the rule which the chain needs. */
+/** The command that adds the rule which the chain needs: for answers in front of a rule that drops. */
 export function ruleToAdd({ table, chain, hook, isOfIptables }: DroppingChain): string {
   if (isOfIptables) {
     const program = table.startsWith('ip6 ') ? 'ip6tables' : 'iptables'
     return hook === 'forward'
-      ? `${program} -A ${chain} -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT`
+      ? `${program} -I ${chain} -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT`
       : `${program} -A ${chain} -d SERVICE-ADDRESSES -j ACCEPT`
   }
-  const match = hook === 'forward' ? 'ct state established,related' : `${addressField(table)} daddr SERVICE-ADDRESSES`
-  return `nft add rule ${table} ${chain} ${match} accept`
+  return hook === 'forward'
+    ? `nft insert rule ${table} ${chain} ct state established,related accept`
+    : `nft add rule ${table} ${chain} ${addressField(table)} daddr SERVICE-ADDRESSES accept`
 }
 
 function addressField(table: string): 'ip' | 'ip6' {
@@ -143,5 +153,5 @@ export function droppingText(dropping: readonly DroppingChain[]): string {
     .slice(0, NAMED)
     .map((one) => `chain ${one.chain} of table ${one.table} drops answers to clients: "${ruleToAdd(one)}"`)
   const more = dropping.length > NAMED ? ` and ${dropping.length - NAMED} more` : ''
-  return `an accept of the nftables firewall does not overrule the policy drop of another table; ${named.join('; ')}${more}`
+  return `an accept of the nftables firewall does not overrule a drop of another table; ${named.join('; ')}${more}`
 }

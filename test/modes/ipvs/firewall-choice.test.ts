@@ -198,15 +198,15 @@ test('droppingAmong finds the chains whose policy drops forwarded or incoming pa
     ],
   )
   assert.deepEqual(found.map(ruleToAdd), [
-    'nft add rule inet filter forward ct state established,related accept',
-    'ip6tables -A FORWARD -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT',
+    'nft insert rule inet filter forward ct state established,related accept',
+    'ip6tables -I FORWARD -m conntrack --ctstate ESTABLISHED,RELATED -j ACCEPT',
     'iptables -A INPUT -d SERVICE-ADDRESSES -j ACCEPT',
   ])
   const [problem] = droppingProblems(found)
   assert.equal(problem?.code, 'policy-drops')
   assert.match(
     problem?.message ?? '',
-    /chain forward of table inet filter .*"nft add rule inet filter forward ct state/,
+    /chain forward of table inet filter .*"nft insert rule inet filter forward ct state/,
   )
   assert.deepEqual(droppingProblems([]), [])
 })
