@@ -4,23 +4,12 @@
  * chain itself or in one that it leads to. Read-only.
  * @impure
  */
-import type { AttributeCursor } from '../netlink/attributes.ts'
-import { type MessageBatch, requestOf } from '../netlink/batch.ts'
+import { requestOf } from '../netlink/batch.ts'
 import type { DumpOptions, NetlinkConnection } from '../netlink/connection.ts'
-import { NLM_F_DUMP } from '../netlink/constants.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
-import { beginNetfilter, netfilterAttributes, NFNL_SUBSYS } from '../netlink/nfnetlink-codec.ts'
 import type { NftFamily } from './chains.ts'
 import { type RuleForAnswers, ruleForAnswers } from './rule-for-answers.ts'
-
-// linux/netfilter/nf_tables.h
-const NFT_MSG_NEWRULE = 6
-const NFT_MSG_GETRULE = 7
-const NFTA_RULE_TABLE = 1
-const NFTA_RULE_CHAIN = 2
-const NFTA_RULE_EXPRESSIONS = 4
-
-const NUMBERED = { inet: 'inet', ip: 'IPv4', ip6: 'IPv6' } as const satisfies Readonly<Record<NftFamily, string>>
+import { decodeListedRule, encodeListRules } from './rule-message.ts'
 
 export interface TableName {
   readonly family: NftFamily
@@ -51,8 +40,8 @@ export async function chainsThatAcceptAnswers(
 ): Promise<readonly string[]> {
   const chains = new Map<string, ChainForAnswers>()
   const visit = (message: ReceivedMessage): undefined => {
-    const rule = decodeRule(message, table)
-    if (rule !== undefined && !isLeftOut(rule.chain)) note(chains, rule)
+    const rule = decodeListedRule(message, { family, table })
+    if (rule !== undefined && !isLeftOut(rule.chain)) note(chains, rule.chain, ruleForAnswers(rule.expressions))
   }
   await netlink.dump(
     requestOf((batch) => encodeListRules(batch, { family, table })),
@@ -64,7 +53,8 @@ export async function chainsThatAcceptAnswers(
 
 function note(
   chains: Map<string, ChainForAnswers>,
-  { chain: name, accepts, drops, leadsTo, leadsAnywhere }: RuleForAnswers & { readonly chain: string },
+  name: string,
+  { accepts, drops, leadsTo, leadsAnywhere }: RuleForAnswers,
 ): void {
   if (!accepts && !drops && leadsTo === '' && !leadsAnywhere) return
   const chain = chains.get(name) ?? { accepts: false, drops: false, leadsAnywhere: false, leadsTo: new Set<string>() }
@@ -87,26 +77,4 @@ function isAnyAccepting(chains: ReadonlyMap<string, ChainForAnswers>, base: stri
     if (chain.leadsAnywhere) for (const other of chains.keys()) if (!bases.includes(other)) reached.add(other)
   }
   return false
-}
-
-/** NFT_MSG_GETRULE. Without a family the kernel lists only the first table of that name. */
-export function encodeListRules(batch: MessageBatch, { family, table }: TableName): void {
-  beginNetfilter(batch, NFNL_SUBSYS.NFTABLES, NFT_MSG_GETRULE, NLM_F_DUMP, 'NFT_MSG_GETRULE', NUMBERED[family])
-  batch.string(NFTA_RULE_TABLE, table)
-  batch.end()
-}
-
-/** A rule of a dump; undefined for one of another table, which old kernels list too. */
-function decodeRule(
-  message: ReceivedMessage,
-  table: string,
-): (RuleForAnswers & { readonly chain: string }) | undefined {
-  const attributes = netfilterAttributes(message, NFNL_SUBSYS.NFTABLES, NFT_MSG_NEWRULE, 'NFT_MSG_NEWRULE')
-  let [of, chain] = ['', '']
-  let expressions: AttributeCursor | undefined
-  while (attributes.next())
-    if (attributes.type === NFTA_RULE_TABLE) of = attributes.string()
-    else if (attributes.type === NFTA_RULE_CHAIN) chain = attributes.string()
-    else if (attributes.type === NFTA_RULE_EXPRESSIONS) expressions = attributes.nested()
-  return of === table && expressions !== undefined ? { chain, ...ruleForAnswers(expressions) } : undefined
 }

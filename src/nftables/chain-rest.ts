@@ -4,23 +4,14 @@
  * firewalld end. Read-only.
  * @impure
  */
-import type { AttributeCursor } from '../netlink/attributes.ts'
-import { type MessageBatch, requestOf } from '../netlink/batch.ts'
+import { requestOf } from '../netlink/batch.ts'
 import type { DumpOptions, NetlinkConnection } from '../netlink/connection.ts'
-import { NLM_F_DUMP } from '../netlink/constants.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
-import { beginNetfilter, netfilterAttributes, NFNL_SUBSYS } from '../netlink/nfnetlink-codec.ts'
-import { FAMILIES, type NftBaseChain } from './chains.ts'
+import type { NftBaseChain } from './chains.ts'
 import { type NftVerdict, readExpressions } from './expressions.ts'
 import { expressionOf, isEndingTarget, nameInXtables } from './rule-for-answers.ts'
-
-// linux/netfilter/nf_tables.h
-const NFT_MSG_NEWRULE = 6
-const NFT_MSG_GETRULE = 7
-const NFTA_RULE_TABLE = 1
-const NFTA_RULE_CHAIN = 2
-const NFTA_RULE_EXPRESSIONS = 4
-const NFTA_LIST_ELEM = 1
+import { decodeListedRule, encodeListRules } from './rule-message.ts'
+import { NFTA_LIST_ELEM } from './wire.ts'
 
 /** Jumps that are followed from one base chain, and how deep: the kernel allows 16. */
 const MOST_CHAINS = 64
@@ -80,28 +71,12 @@ function listUnconditional(
   )
 }
 
-/** NFT_MSG_GETRULE of one chain in the tables of all families. */
-export function encodeListRules(batch: MessageBatch, { table, chain }: Place): void {
-  beginNetfilter(batch, NFNL_SUBSYS.NFTABLES, NFT_MSG_GETRULE, NLM_F_DUMP, 'NFT_MSG_GETRULE')
-  batch.string(NFTA_RULE_TABLE, table)
-  batch.string(NFTA_RULE_CHAIN, chain)
-  batch.end()
-}
-
 /** A rule of the chain that has no condition and a verdict; undefined for every other one. */
 export function decodeUnconditional(message: ReceivedMessage, place: Place): Unconditional | undefined {
-  const attributes = netfilterAttributes(message, NFNL_SUBSYS.NFTABLES, NFT_MSG_NEWRULE, 'NFT_MSG_NEWRULE')
-  // The family is the first byte of struct nfgenmsg. Old kernels list other chains too.
-  if (FAMILIES[message.bytes[message.start] ?? 0] !== place.family) return undefined
-  let [table, chain] = ['', '']
-  let expressions: AttributeCursor | undefined
-  while (attributes.next())
-    if (attributes.type === NFTA_RULE_TABLE) table = attributes.string()
-    else if (attributes.type === NFTA_RULE_CHAIN) chain = attributes.string()
-    else if (attributes.type === NFTA_RULE_EXPRESSIONS) expressions = attributes.nested()
-  if (table !== place.table || chain !== place.chain || expressions === undefined) return undefined
+  const rule = decodeListedRule(message, place)
+  if (rule === undefined) return undefined
   let ends = false
-  const again = expressions.copy()
+  const again = rule.expressions.copy()
   while (again.next()) {
     if (again.type !== NFTA_LIST_ELEM) continue
     const { name, data } = expressionOf(again.nested())
@@ -111,7 +86,7 @@ export function decodeUnconditional(message: ReceivedMessage, place: Place): Unc
   }
   if (ends) return { kind: 'reject', chain: '' }
   // Without a condition the family changes nothing.
-  return readExpressions(expressions, 'IPv4').verdict
+  return readExpressions(rule.expressions, 'IPv4').verdict
 }
 
 /** Expressions that look at nothing. */

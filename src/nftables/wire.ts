@@ -39,7 +39,7 @@ export function beginNft(
   batch: MessageBatch,
   message: NftMessage,
   flags: number,
-  family?: IpFamily,
+  family?: IpFamily | 'inet',
   table?: string,
 ): void {
   beginNetfilter(batch, NFNL_SUBSYS.NFTABLES, NFT_MSG[message], flags, `NFT_MSG_${message}`, family)

@@ -80,12 +80,18 @@ test(
   'the command that a problem names ends it, whether a policy drops or a rule, and chains of proxies and Docker do not',
   needs('iptables-nft', 'nft'),
   async () => {
-    for (const drop of ['iptables-nft -P FORWARD DROP', 'iptables-nft -A FORWARD -j REJECT', NATIVE]) {
+    for (const drop of [
+      'iptables-nft -P FORWARD DROP',
+      'iptables-nft -A FORWARD -j REJECT',
+      // A table of the same name stands in front of it.
+      'iptables-nft -A FORWARD -j ACCEPT && ip6tables-nft -A FORWARD -j REJECT',
+      NATIVE,
+    ]) {
       freshNode()
       sh(drop)
       const [dropping, ...more] = await droppingChains(signal)
       assert.ok(dropping !== undefined && more.length === 0, drop)
-      sh(ruleToAdd(dropping).replace(/^iptables/, 'iptables-nft'))
+      sh(ruleToAdd(dropping).replace('tables', 'tables-nft'))
       assert.deepEqual(await droppingChains(signal), [], drop)
     }
     freshNode()
