@@ -220,7 +220,7 @@ export const COMMAND_HELP: Readonly<Record<CommandName, CommandHelp>> = {
         ['nftables mode', 'the tables named kube-proxy; the program nft is not needed'],
         [
           'not removed',
-          'virtual servers by firewall mark, those that no firewall names, and those inside ipvs.excludeCIDRs of --config; chains of kubelet, with KUBE-FIREWALL where kubelet runs; settings of the kernel, counters of nfacct',
+          'virtual servers by firewall mark, those that no firewall names, and those inside ipvs.excludeCIDRs of --config; chains of kubelet, and KUBE-FIREWALL; settings of the kernel, counters of nfacct',
         ],
       ],
     },

@@ -30,7 +30,7 @@ export interface ChainSet {
   readonly jumps: readonly LayoutJump[]
   /** Keys of jumps that other releases wrote, with any text. */
   readonly otherJumps?: readonly string[]
-  /** Keys of chains that kubelet writes as well: a mode may write them, and a change of the mode never removes them. */
+  /** Keys of chains that kubelet writes as well: a mode may write them, and nothing removes them. */
   readonly shared?: readonly string[]
 }
 
@@ -44,8 +44,8 @@ export interface ChainLayout {
   readonly jumps: readonly LayoutJump[]
   /** Keys of the chains that kubelet writes as well. */
   readonly shared: ReadonlySet<string>
-  /** The shared chains and the jumps to them are left alone where one of these chains of kubelet exists. */
-  readonly sharedUnless: readonly string[]
+  /** Whether the mode leaves this chain of kubelet's, and the jumps to it, as they are. */
+  isLeft(key: string): boolean
   /** Whether this chain is one of ours, of any mode. */
   owns(table: TableId, chain: string): boolean
   /** Whether some release of kube-proxy inserts jumps into this chain. */
@@ -69,26 +69,21 @@ export interface LayoutOptions {
   readonly own: ChainSet
   /** Chains and jumps that other modes and releases may have left; they are read only to be removed. */
   readonly others: readonly ChainSet[]
-  /** With it shared chains of `others` are removed too, but where one of these chains exists. */
-  readonly sharedUnless?: readonly string[]
 }
 
-export function layoutOf({ tables, own, others, sharedUnless }: LayoutOptions): ChainLayout {
+export function layoutOf({ tables, own, others }: LayoutOptions): ChainLayout {
   const sets = [own, ...others]
   const shared = new Set(sets.flatMap((set) => set.shared ?? []))
-  const isLeft = (key: string): boolean => sharedUnless === undefined && shared.has(key)
   const chainsOf = (table: TableId): readonly string[] => {
     const ours = own.chains[table] ?? []
-    const foreign = others
-      .flatMap(({ chains }) => chains[table] ?? [])
-      .filter((chain) => !isLeft(chainKey(table, chain)) && !ours.includes(chain))
+    const foreign = others.flatMap(({ chains }) => chains[table] ?? []).filter((chain) => !ours.includes(chain))
     // The first one is KUBE-MARK-MASQ, to which chains of the other mode jump as well.
     return [...ours.slice(0, 1), ...new Set(foreign), ...ours.slice(1)]
   }
   const chains = { nat: chainsOf('nat'), filter: chainsOf('filter'), mangle: chainsOf('mangle') }
   const jumps = [...own.jumps]
   for (const jump of others.flatMap((set) => set.jumps))
-    if (!isLeft(chainKey(jump.table, jump.to)) && !jumps.some((one) => jumpKey(one) === jumpKey(jump))) jumps.push(jump)
+    if (!jumps.some((one) => jumpKey(one) === jumpKey(jump))) jumps.push(jump)
   const hashedChains = [...new Set(sets.flatMap((set) => set.hashedChains ?? []))].map(
     (name) => new RegExp(`^${name}-[A-Z2-7]{16}$`),
   )
@@ -107,7 +102,7 @@ export function layoutOf({ tables, own, others, sharedUnless }: LayoutOptions): 
     hashedChains,
     jumps,
     shared,
-    sharedUnless: sharedUnless ?? [],
+    isLeft: (key) => shared.has(key) && own.shared?.includes(key) !== true,
     isJump: (table, from, rule) =>
       origins.has(chainKey(table, from)) &&
       places.has(jumpKey({ table, from, to: targetOf(rule) ?? '' })) &&

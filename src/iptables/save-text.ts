@@ -177,13 +177,11 @@ export function itemsOf(
   leading: readonly SavedRule[] = leadingRules(saved, layout),
 ): Map<string, IptablesItem> {
   const items = new Map<string, IptablesItem>()
-  const isKubelets = [...saved.values()].some((table) => layout.sharedUnless.some((chain) => table.has(chain)))
-  const isLeft = (key: string): boolean => isKubelets && layout.shared.has(key)
   for (const table of layout.tables) {
     const there: SavedTable = saved.get(table) ?? new Map()
     for (const chain of ownChains(layout, table, there.keys())) {
       const rules = there.get(chain)
-      if (rules !== undefined && !isLeft(chainKey(table, chain)))
+      if (rules !== undefined && !layout.isLeft(chainKey(table, chain)))
         items.set(chainKey(table, chain), { kind: 'chain', table, chain, rules })
     }
   }
@@ -195,7 +193,7 @@ export function itemsOf(
     const copies = jumps.get(text)
     jumps.delete(text)
     const [first] = copies ?? []
-    if (copies === undefined || first === undefined || isLeft(chainKey(table, to))) continue
+    if (copies === undefined || first === undefined || layout.isLeft(chainKey(table, to))) continue
     const there: SavedTable = saved.get(table) ?? new Map()
     const behind = place.isFirst === true ? findRival(place, there, first.index) : undefined
     const jump = { kind: 'jump', table, chain: from, rule, copies: copies.length } as const
@@ -204,7 +202,7 @@ export function itemsOf(
   // Jumps of other releases have their text as their key.
   for (const [text, copies] of jumps) {
     const [first] = copies
-    if (first === undefined || isLeft(chainKey(first.table, targetOf(first.rule) ?? ''))) continue
+    if (first === undefined || layout.isLeft(chainKey(first.table, targetOf(first.rule) ?? ''))) continue
     const { table, chain, rule } = first
     items.set(text, { kind: 'jump', table, chain, rule, copies: copies.length })
   }

@@ -85,7 +85,7 @@ export class IptablesTable implements TableIo<IptablesItem, IptablesOperation> {
     this.#serves = serves
     this.#order = new JumpOrder(now)
     this.#watched = new WatchedChains(now)
-    this.kind = chainKind(family, suffix, (desired, live) => this.#withOthers(desired, live))
+    this.kind = chainKind(family, suffix, (desired, live) => this.#wantedOver(desired, live))
     this.#programs = programs
   }
 
@@ -101,8 +101,12 @@ export class IptablesTable implements TableIo<IptablesItem, IptablesOperation> {
     this.#keepsOthers = false
   }
 
-  #withOthers(desired: IptablesItem | undefined, live: IptablesItem | undefined): IptablesItem | undefined {
-    if (!this.#keepsOthers || desired?.kind !== 'chain' || live?.kind !== 'chain') return desired
+  /** What is wanted in place of `live`. */
+  #wantedOver(desired: IptablesItem | undefined, live: IptablesItem | undefined): IptablesItem | undefined {
+    if (desired?.kind !== 'chain' || live?.kind !== 'chain') return desired
+    // Its rules may be kubelet's; ours stay too, because the setting that they guard is never reverted.
+    if (desired.rules.length === 0 && this.#layout.shared.has(chainKey(desired.table, desired.chain))) return live
+    if (!this.#keepsOthers) return desired
     const kept = live.rules.filter(
       (rule) => this.#layout.isOfOthers(desired.table, targetOf(rule) ?? '') && isOneLine(rule),
     )

@@ -138,7 +138,8 @@ export class RuleLoop<Item, Op> implements PendingPart {
   #hasAllPossible(): boolean {
     const { sync } = this
     for (const key of sync.desiredKeys())
-      if (sync.desired(key) !== sync.live(key) && !this.#isRefused(key)) return false
+      if (sync.desired(key) !== sync.live(key) && sync.plan(key, true) !== undefined && !this.#isRefused(key))
+        return false
     return !isTableFaulty(sync)
   }
 

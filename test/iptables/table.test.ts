@@ -426,3 +426,24 @@ test('IptablesTable tries no further restore of many once one could not run', as
     assert.ok(outcomes.every((outcome) => outcome !== undefined))
   }
 })
+
+test('IptablesTable leaves the rules of a chain that kubelet writes too while it needs none there', async () => {
+  const memory = new MemoryIptables()
+  const sync = new TableSync(new IptablesTable('IPv4', memory, IPTABLES_LAYOUT))
+  const reconciler = new Reconciler([reconciled(sync)])
+  const key = 'filter KUBE-FIREWALL'
+  const rulesWhen = async (rules: readonly string[] | undefined): Promise<readonly string[] | undefined> => {
+    sync.want(key, rules && { kind: 'chain', table: 'filter', chain: 'KUBE-FIREWALL', rules })
+    const { failures } = await reconciler.pass({ signal: new AbortController().signal, now: () => 0, mayRemove: true })
+    assert.deepEqual(failures, [])
+    return memory.tables.get('filter')?.get('KUBE-FIREWALL')
+  }
+  const guard = '! -s 127.0.0.0/8 -d 127.0.0.0/8 -j DROP'
+  assert.deepEqual(await rulesWhen([]), [])
+  assert.deepEqual(await rulesWhen([guard]), [guard])
+  assert.deepEqual(await rulesWhen([]), [guard])
+  memory.run('filter', '-A KUBE-FIREWALL -m mark --mark 0x8000/0x8000 -j DROP')
+  sync.doubt('all')
+  assert.equal((await rulesWhen([]))?.length, 2)
+  assert.deepEqual(await rulesWhen([guard]), [guard])
+})

@@ -86,7 +86,7 @@ describe('--cleanup', () => {
     sh('ipset create MY-SET hash:ip; ipvsadm -A -f 7 -s wlc')
     const first = await bench.run('--cleanup')
     assert.deepEqual([first.code, first.stderr], [0, ''])
-    // Where kubelet runs, KUBE-FIREWALL may belong to it.
+    // It may belong to kubelet.
     const firewall = [':KUBE-FIREWALL -', '-A INPUT -j KUBE-FIREWALL', '-A OUTPUT -j KUBE-FIREWALL']
     const left = rules().filter((line) => !firewall.includes(line) && !/-A KUBE-FIREWALL .*block incoming/.test(line))
     assert.deepEqual(
@@ -100,12 +100,6 @@ describe('--cleanup', () => {
     if (isMet('nft')) assert.doesNotMatch(sh('nft list tables'), /kube-proxy/)
     const second = await bench.run('--cleanup')
     assert.deepEqual([second.code, second.stdout, second.stderr], [0, '', ''])
-  })
-
-  it('removes KUBE-FIREWALL where kubelet does not run', async () => {
-    iptablesModeRan()
-    assert.equal((await bench.run('--cleanup', '--config=')).code, 0)
-    assert.deepEqual(withoutBuiltIn(), [])
   })
 
   it('needs no API server and does not change kernel settings', async () => {

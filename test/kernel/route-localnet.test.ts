@@ -14,6 +14,11 @@ import { isMet } from './needs.ts'
 
 const SYSCTL = '/proc/sys/net/ipv4/conf/all/route_localnet'
 const SAVE = `iptables${isMet('iptables-nft') ? '' : '-legacy'}-save`
+const IPTABLES = SAVE.replace('-save', '')
+const CONFIGURATION = { mode: 'iptables', iptables: { minSyncPeriod: '0s', syncPeriod: '1s' } }
+/** As kubelet appends it. */
+const GUARD =
+  '-m comment --comment "block incoming localnet connections" --dst 127.0.0.0/8 ! --src 127.0.0.0/8 -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP'
 const routesLocalnet = (): boolean => readFileSync(SYSCTL, 'utf8').trim() === '1'
 const isGuarded = (): boolean => {
   const saved = sh(`${SAVE} -t filter`)
@@ -26,7 +31,7 @@ let programs: IptablesPrograms
 beforeEach(() => {
   freshNode()
   writeFileSync(SYSCTL, '0')
-  bench = new Workbench({}, { mode: 'iptables', iptables: { minSyncPeriod: '0s', syncPeriod: '1s' } })
+  bench = new Workbench({}, CONFIGURATION)
   programs = new IptablesPrograms()
   bench.env = { PATH: programs.path }
 })
@@ -55,5 +60,32 @@ describe('route_localnet', () => {
     writeFileSync(SYSCTL, '0')
     bench.start()
     await eventually(() => assert.equal(routesLocalnet(), true))
+  })
+
+  it('keeps its guard when node ports leave 127.0.0.0/8, after a restart and after a cleanup', async () => {
+    const daemon = bench.start()
+    await eventually(() => assert.deepEqual([isGuarded(), routesLocalnet()], [true, true]))
+    bench.configure({ ...CONFIGURATION, nodePortAddresses: ['10.0.2.0/24'] })
+    const isMoved = (): void =>
+      assert.match(sh(`${SAVE} -t nat`), /-A KUBE-SERVICES -d 10\.0\.2\.15\/32 .* KUBE-NODEPORTS/)
+    await eventually(isMoved)
+    assert.equal(isGuarded(), true)
+    await bench.stop(daemon)
+    sh(`${IPTABLES} -t nat -F KUBE-SERVICES; ${IPTABLES} -D INPUT -j KUBE-FIREWALL`)
+    const next = bench.start()
+    await eventually(isMoved)
+    assert.equal(isGuarded(), true)
+    await bench.stop(next)
+    const { code, stderr } = await bench.run('--cleanup')
+    assert.deepEqual([code, stderr, isGuarded(), routesLocalnet()], [0, '', true, true])
+  })
+
+  it('that another program has set keeps the rule of kubelet', async () => {
+    writeFileSync(SYSCTL, '1')
+    sh(`${IPTABLES} -N KUBE-FIREWALL && ${IPTABLES} -A KUBE-FIREWALL ${GUARD}`)
+    bench.configure({ ...CONFIGURATION, iptables: { ...CONFIGURATION.iptables, localhostNodePorts: false } })
+    bench.start()
+    await eventually(() => assert.match(sh(`${SAVE} -t nat`), /^:KUBE-SERVICES /m))
+    await eventually(() => assert.equal(isGuarded(), true))
   })
 })

@@ -21,9 +21,6 @@ const OLDER_RELEASES: ChainSet = {
   ]),
 }
 
-/** Chains that show that kubelet runs on the node. */
-const KUBELET_CHAINS = ['KUBE-KUBELET-CANARY', 'KUBE-IPTABLES-HINT']
-
 export const IPVS_LAYOUT = layoutOf({
   tables: ['nat', 'filter', 'mangle'],
   own: IPVS_CHAINS,
@@ -37,10 +34,8 @@ export const IPTABLES_LAYOUT = layoutOf({
   others: [IPVS_CHAINS, OLDER_RELEASES],
 })
 
-/** For a cleanup, which wants nothing of any mode. */
-export const CLEANUP_LAYOUT = layoutOf({
-  tables: ['nat', 'filter', 'mangle'],
-  own: IPVS_CHAINS,
-  others: [IPTABLES_CHAINS, OLDER_RELEASES],
-  sharedUnless: KUBELET_CHAINS,
-})
+/**
+ * For a cleanup, which wants nothing of any mode. As after kube-proxy's, KUBE-FIREWALL stays: it may
+ * be kubelet's, and without it hosts reach 127.0.0.1 where route_localnet is set (CVE-2020-8558).
+ */
+export const CLEANUP_LAYOUT = IPVS_LAYOUT

@@ -3,7 +3,7 @@
  * program of iptables-nft, and where the nftables firewall runs, which starts none.
  */
 import { askNetfilter } from '../../../native/open.ts'
-import { type ChainLayout, ownChains } from '../../iptables/layout.ts'
+import { chainKey, type ChainLayout, ownChains } from '../../iptables/layout.ts'
 import type { TableId } from '../../iptables/types.ts'
 import type { DumpOptions, NetlinkConnection } from '../../netlink/connection.ts'
 import { type ChainRemoval, removeNftChains } from '../../nftables/removal.ts'
@@ -39,11 +39,8 @@ export async function removeChainsOverNetlink(
     for (const family of families) {
       const names = await listNftChainNames(netlink, family, { signal, budget })
       const places = layout.tables.map((table): Place => ({ family, table, chains: names.get(table) ?? [] }))
-      const there = new Set(places.flatMap(({ chains }) => chains))
-      // kubelet may have written the shared ones.
-      const keepsShared = layout.sharedUnless.length === 0 || layout.sharedUnless.some((name) => there.has(name))
       for (const place of places) {
-        const removal = await findChains(netlink, place, keepsShared, layout, { signal, budget })
+        const removal = await findChains(netlink, place, layout, { signal, budget })
         if (removal === undefined) continue
         const all = commandsOf(removal)
         commands.push(...all)
@@ -72,13 +69,10 @@ interface Place {
 async function findChains(
   netlink: NetlinkConnection,
   { family, table, chains }: Place,
-  keepsShared: boolean,
   layout: ChainLayout,
   options: DumpOptions,
 ): Promise<ChainRemoval | undefined> {
-  const ours = new Set(
-    ownChains(layout, table, chains).filter((chain) => !(keepsShared && layout.shared.has(`${table} ${chain}`))),
-  )
+  const ours = new Set(ownChains(layout, table, chains).filter((chain) => !layout.isLeft(chainKey(table, chain))))
   if (ours.size === 0) return undefined
   let jumps: NftRule[] = []
   let used = new Set<string>()

@@ -38,8 +38,7 @@ export async function chainsInOtherBackEnd(
     if (other.programs[family] === undefined) continue
     const { saved, leading } = await readRulesOf(programs, family, CLEANUP_LAYOUT, signal)
     const items = itemsOf(saved, CLEANUP_LAYOUT, undefined, leading)
-    // Chains that kubelet may have written there say nothing about a proxy.
-    for (const [key, item] of items) if (item.kind === 'chain' && !CLEANUP_LAYOUT.shared.has(key)) chains++
+    for (const item of items.values()) if (item.kind === 'chain') chains++
   }
   return chains === 0 ? undefined : { backEnd: other.mode, chains }
 }
