@@ -1,6 +1,6 @@
 /**
- * Removes rules and chains of nf_tables over nfnetlink: all rules of a table, and whole chains with
- * the rules that lead to them, for tables whose programs are not installed or not wanted.
+ * Removes rules and chains of nf_tables over nfnetlink: whole chains with the rules that lead to
+ * them, for tables whose programs are not installed or not wanted.
  * @impure
  */
 import { MAX_BATCH_MESSAGES, type MessageBatch, requestOf } from '../netlink/batch.ts'
@@ -9,26 +9,16 @@ import { encodeBatchBegin, encodeBatchEnd, NFNL_SUBSYS } from '../netlink/nfnetl
 import type { IpFamily } from '../values/protocol.ts'
 import { NFTA_CHAIN_NAME } from './chain-message.ts'
 import type { NftPlace } from './rule.ts'
-import type { NftTable } from './tables.ts'
 import { beginNft } from './wire.ts'
 
 // linux/netfilter/nf_tables.h
 const NFTA_RULE_CHAIN = 2
 const NFTA_RULE_HANDLE = 3
 
-/** One message of a transaction. Without `chain` it is about all rules of the table, without `handle` about those of the chain. */
+/** One message of a transaction. Without `handle` it is about all rules of the chain. */
 type Removal =
-  | { readonly kind: 'rules'; readonly table: string; readonly chain?: string; readonly handle?: bigint }
+  | { readonly kind: 'rules'; readonly table: string; readonly chain: string; readonly handle?: bigint }
   | { readonly kind: 'chain'; readonly table: string; readonly chain: string }
-
-/** Removes every rule of the table in one transaction; chains and sets stay. A table that is gone has none. */
-export function flushNftTable(
-  netlink: NetlinkConnection,
-  { family, name }: NftTable,
-  options: CallOptions = {},
-): Promise<void> {
-  return remove(netlink, family, [{ kind: 'rules', table: name }], options)
-}
 
 export interface ChainRemoval {
   readonly family: IpFamily
@@ -87,7 +77,7 @@ export function encodeRemovals(batch: MessageBatch, family: IpFamily, removals: 
       batch.string(NFTA_CHAIN_NAME, removal.chain)
     } else {
       beginNft(batch, 'DELRULE', 0, family, removal.table)
-      if (removal.chain !== undefined) batch.string(NFTA_RULE_CHAIN, removal.chain)
+      batch.string(NFTA_RULE_CHAIN, removal.chain)
       if (removal.handle !== undefined) batch.binary(NFTA_RULE_HANDLE, bigEndian(removal.handle))
     }
     batch.end()

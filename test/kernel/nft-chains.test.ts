@@ -199,16 +199,21 @@ describe('the private tables', needs('nft'), () => {
       add chain ip kube-ipvs nat-prerouting { type nat hook prerouting priority -105; }
       add rule ip kube-ipvs nat-prerouting jump services
       add rule ip kube-ipvs services ip daddr @cluster-ips meta mark set 0x4000
+      add chain ip kube-ipvs refuse-unknown-ports
+      add chain ip kube-ipvs filter-input { type filter hook input priority -5; }
+      add rule ip kube-ipvs refuse-unknown-ports reject
+      add rule ip kube-ipvs filter-input goto refuse-unknown-ports
       add table ip6 kube-ipvs
       add table inet kube-ipvs
       add table ip mine'`)
 
-  it('decide about no packet once their rules are removed, and keep their sets', async () => {
+  it('keep only their refusals and their sets once they are withdrawn', async () => {
     written()
     await withdrawPrivateTables(signal)
     const table = sh('nft list table ip kube-ipvs')
     assert.doesNotMatch(table, /jump|meta mark/)
     assert.match(table, /elements = \{ 10\.96\.0\.1 \}/)
+    assert.match(table, /reject[^]*goto refuse-unknown-ports/)
     await withdrawPrivateTables(signal)
   })
 

@@ -78,27 +78,23 @@ export type RemovalOptions = Pick<TableOptions, 'rtnetlink' | 'families' | 'excl
  * left.
  */
 export function removalOf(options: RemovalOptions, firewall: readonly Reconciled[]): Reconciled[] {
-  const { ipvs, rtnetlink, families, excluded, mayRemove } = options
+  return [unwanted(new DeviceTable(options.rtnetlink)), ...firewall, ...removalOfVirtualServers(options)]
+}
+
+/** Virtual servers and virtual IPs alone. `mayUnbind`: which virtual IPs may be removed; default all. */
+export function removalOfVirtualServers(
+  { ipvs, rtnetlink, families, excluded, mayRemove }: RemovalOptions,
+  mayUnbind: (address: string) => boolean = () => true,
+): Reconciled[] {
   return [
-    unwanted(new DeviceTable(rtnetlink)),
-    ...firewall,
-    ...(ipvs === undefined ? [] : [removalOfVirtualServers(ipvs, excluded, mayRemove)]),
-    unwanted(new AddressTable(rtnetlink)),
-    unwanted(new RouteTable(rtnetlink, families)),
+    ...(ipvs === undefined ? [] : [unwanted(new VirtualServerTable(ipvs, excluded, mayRemove))]),
+    unwanted(new AddressTable(rtnetlink), mayUnbind),
+    unwanted(new RouteTable(rtnetlink, families), mayUnbind),
   ]
 }
 
-/** The virtual servers alone, with none wanted. */
-export function removalOfVirtualServers(
-  ipvs: IpvsConnection,
-  excluded: readonly Cidr[],
-  mayRemove: TableOptions['mayRemove'],
-): Reconciled {
-  return unwanted(new VirtualServerTable(ipvs, excluded, mayRemove))
-}
-
-function unwanted<Item, Op>(table: TableIo<Item, Op>): Reconciled {
-  return reconciled(new TableSync(table))
+function unwanted<Item, Op>(table: TableIo<Item, Op>, mayRemove: (key: string) => boolean = () => true): Reconciled {
+  return reconciled(new TableSync(table, { mayRemove }))
 }
 
 /** What is wanted of each table, and what is in the kernel. */

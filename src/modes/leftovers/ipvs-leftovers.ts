@@ -31,17 +31,26 @@ export class IpvsLeftovers {
   /** Whether this virtual server was made by a proxy. */
   readonly isOwned: (key: VirtualServerKey) => boolean
 
-  private constructor(options: IpvsLeftoversOptions, isOwned: (key: VirtualServerKey) => boolean) {
+  /** Those on its interfaces. */
+  readonly nodeAddresses: ReadonlySet<string>
+
+  private constructor(
+    options: IpvsLeftoversOptions,
+    isOwned: (key: VirtualServerKey) => boolean,
+    nodeAddresses: ReadonlySet<string>,
+  ) {
     this.#options = options
     this.isOwned = isOwned
+    this.nodeAddresses = nodeAddresses
   }
 
   /** Reads the firewall and the addresses of the node. */
   static async find(options: IpvsLeftoversOptions, signal: AbortSignal): Promise<IpvsLeftovers> {
     const { rtnetlink, firewall } = options
     const device = (await rtnetlink.getLink(SERVICE_DEVICE, { signal }))?.index
-    const addresses = (await rtnetlink.listAddresses({ signal })).filter((it) => it.interfaceIndex !== device)
-    return new IpvsLeftovers(options, await firewall.owned(new Set(addresses.map(({ address }) => address)), signal))
+    const listed = (await rtnetlink.listAddresses({ signal })).filter((it) => it.interfaceIndex !== device)
+    const addresses = new Set(listed.map(({ address }) => address))
+    return new IpvsLeftovers(options, await firewall.owned(addresses, signal), addresses)
   }
 
   /** All tables, with nothing wanted in any. `rules`: those that a removal reaches. */
@@ -50,9 +59,9 @@ export class IpvsLeftovers {
     return removalOf({ ...options, mayRemove: this.isOwned }, [...firewall.removal(), ...rules])
   }
 
-  /** The virtual servers alone, with none wanted. */
-  removalOfVirtualServers(mayRemove: (key: VirtualServerKey) => boolean): Reconciled {
-    const { ipvs, excluded } = this.#options
-    return removalOfVirtualServers(ipvs, excluded, mayRemove)
+  /** Virtual servers and virtual IPs alone, but for these. */
+  removalBut(servers: ReadonlySet<VirtualServerKey>, addresses: ReadonlySet<string>): readonly Reconciled[] {
+    const mayRemove = (key: VirtualServerKey): boolean => this.isOwned(key) && !servers.has(key)
+    return removalOfVirtualServers({ ...this.#options, mayRemove }, (address) => !addresses.has(address))
   }
 }

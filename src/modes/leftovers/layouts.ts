@@ -27,11 +27,29 @@ export const IPVS_LAYOUT = layoutOf({
   others: [IPTABLES_CHAINS, OLDER_RELEASES],
 })
 
-/** Filter rules come first: connections that are refused are refused from the start. */
+/** The chain of ipvs mode that refuses what no Service has at a virtual IP. */
+const REFUSAL = 'KUBE-IPVS-FILTER'
+
+/**
+ * Filter rules come first: connections that are refused are refused from the start. The refusals of
+ * ipvs mode stay as long as its addresses, which the removal after a switch knows.
+ */
 export const IPTABLES_LAYOUT = layoutOf({
   tables: ['filter', 'nat', 'mangle'],
   own: IPTABLES_CHAINS,
-  others: [IPVS_CHAINS, OLDER_RELEASES],
+  others: [
+    {
+      chains: { ...IPVS_CHAINS.chains, filter: IPVS_CHAINS.chains.filter?.filter((chain) => chain !== REFUSAL) ?? [] },
+      jumps: IPVS_CHAINS.jumps.filter(({ to }) => to !== REFUSAL),
+    },
+    OLDER_RELEASES,
+  ],
+})
+
+export const REFUSAL_LAYOUT = layoutOf({
+  tables: ['filter'],
+  own: { chains: { filter: [REFUSAL] }, jumps: IPVS_CHAINS.jumps.filter(({ to }) => to === REFUSAL) },
+  others: [],
 })
 
 /**

@@ -5,7 +5,8 @@
  * connections. Established ones live on in conntrack.
  */
 import { askNetfilter } from '../../../native/open.ts'
-import { flushNftTable } from '../../nftables/removal.ts'
+import { removeNftChains } from '../../nftables/removal.ts'
+import { listNftChainNames } from '../../nftables/rules.ts'
 import { PRIVATE_TABLE } from '../../nftables/types.ts'
 import { deleteNftTable, listNftTables, type NftTable } from '../../nftables/tables.ts'
 import type { DumpOptions, NetlinkConnection } from '../../netlink/connection.ts'
@@ -14,6 +15,7 @@ import { asError } from '../../values/errors.ts'
 import { newBudget } from '../../values/event-loop.ts'
 import type { Log } from '../../values/log.ts'
 import { retryUntilDone } from '../../values/retry.ts'
+import { CHAINS } from '../ipvs/nftables-firewall/layout.ts'
 
 /** Of kube-proxy's nftables mode. */
 const PROXY_TABLE = 'kube-proxy'
@@ -26,13 +28,20 @@ export async function listPrivateTables(
   return askNetfilter([], (netlink) => namedTables(netlink, PRIVATE_TABLE, { signal, budget }))
 }
 
+/** Chains that refuse what no Service has at a virtual IP. */
+const REFUSING: ReadonlySet<string> = new Set([CHAINS.input, CHAINS.refuse])
+
 /**
- * Removes the rules of our nftables firewall, so that it decides about no packet any more. Its sets
- * stay: they say which virtual servers are ours.
+ * Removes the rules of our nftables firewall but its refusals at virtual IPs, so that it decides
+ * about no connection to a Service any more. Its sets stay: they say which virtual servers are ours.
  */
 export async function withdrawPrivateTables(signal: AbortSignal): Promise<void> {
-  for (const table of await listPrivateTables(signal))
-    await askNetfilter(undefined, (netlink) => flushNftTable(netlink, table, { signal }))
+  for (const { family, name } of await listPrivateTables(signal))
+    await askNetfilter(undefined, async (netlink) => {
+      const chains = (await listNftChainNames(netlink, family, { signal })).get(name) ?? []
+      const emptied = chains.filter((chain) => !REFUSING.has(chain))
+      await removeNftChains(netlink, { family, table: name, jumps: [], emptied, deleted: [] }, { signal })
+    })
 }
 
 /** What was removed, or would be, as commands, and what could not be read or removed. */

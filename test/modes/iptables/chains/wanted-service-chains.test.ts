@@ -21,7 +21,7 @@ test('chains are named as kube-proxy names them', () => {
   assert.equal(endpointChain('ns2/svc2sctp', '[fd00:10:244::5]:9999'), 'KUBE-SEP-5B24SDABODQ2DKJV')
 })
 
-test('each mode finds the leftovers of the other one, except those that kubelet has too', () => {
+test('each mode finds the leftovers of the other one, except those that kubelet has too and the refusals of ipvs mode', () => {
   const saved = parseSave(`*nat
 :OUTPUT ACCEPT [0:0]
 :KUBE-SERVICES - [0:0]
@@ -43,12 +43,12 @@ COMMIT
     'filter INPUT KUBE-PROXY-FIREWALL',
     'filter INPUT KUBE-PROXY-FIREWALL NEW',
     'filter KUBE-EXTERNAL-SERVICES',
-    'filter KUBE-IPVS-FILTER',
     'nat KUBE-LOAD-BALANCER',
     'nat KUBE-SERVICES',
     'nat KUBE-SVC-NPX46M4PTMTKRN6Y',
   ]
-  assert.deepEqual([...itemsOf(saved, IPVS_LAYOUT).keys()].sort(), everywhere)
+  const refusal = 'filter KUBE-IPVS-FILTER'
+  assert.deepEqual([...itemsOf(saved, IPVS_LAYOUT).keys()].sort(), [...everywhere, refusal].sort())
   const shared = ['filter INPUT KUBE-FIREWALL', 'filter KUBE-FIREWALL']
   assert.deepEqual([...itemsOf(saved, IPTABLES_LAYOUT).keys()].sort(), [...everywhere, ...shared].sort())
 })
