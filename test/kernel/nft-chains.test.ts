@@ -209,12 +209,12 @@ describe('the private tables', needs('nft'), () => {
 
   it('keep only their refusals and their sets once they are withdrawn', async () => {
     written()
-    await withdrawPrivateTables(signal)
+    await withdrawPrivateTables(new Set(['refuse-unknown-ports', 'filter-input']), signal)
     const table = sh('nft list table ip kube-ipvs')
     assert.doesNotMatch(table, /jump|meta mark/)
     assert.match(table, /elements = \{ 10\.96\.0\.1 \}/)
     assert.match(table, /reject[^]*goto refuse-unknown-ports/)
-    await withdrawPrivateTables(signal)
+    await withdrawPrivateTables(new Set(['refuse-unknown-ports', 'filter-input']), signal)
   })
 
   it('are removed, and no table of another name or family', async () => {

@@ -17,6 +17,7 @@ import type { Clock } from '../../values/clock.ts'
 import type { Log } from '../../values/log.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import { chainTables, removalOfChains } from '../ipvs/iptables-firewall/tables.ts'
+import { CHAINS } from '../ipvs/nftables-firewall/layout.ts'
 import { removalOf } from '../ipvs/tables.ts'
 import { type Look, withLook } from '../look/look.ts'
 import { allVirtualServers, realServersOf } from '../look/virtual-servers.ts'
@@ -38,6 +39,9 @@ export interface AfterSwitchOptions {
 }
 
 const GONE: ReadonlySet<string> = new Set(['ESRCH', 'ENOENT'])
+
+/** Chains of the nftables firewall that refuse what no Service has at a virtual IP. */
+const REFUSING: ReadonlySet<string> = new Set([CHAINS.input, CHAINS.refuse])
 
 /** From one count of connections to the next. */
 const PERIOD_MS = 10_000
@@ -75,7 +79,7 @@ async function removeOnce(
   isLate: boolean,
 ): Promise<Removal> {
   // An address that it keeps for virtual servers would keep new connections from iptables mode.
-  await withdrawPrivateTables(signal)
+  await withdrawPrivateTables(REFUSING, signal)
   // A kernel whose ip_vs or whose part of the firewall was unloaded has the rest all the same.
   const [ipvs, firewall] = [await look.ipvs(signal), await look.firewall(signal)]
   const refusals = removalOfChains(chainTables(families, iptables, REFUSAL_LAYOUT))

@@ -15,7 +15,6 @@ import { asError } from '../../values/errors.ts'
 import { newBudget } from '../../values/event-loop.ts'
 import type { Log } from '../../values/log.ts'
 import { retryUntilDone } from '../../values/retry.ts'
-import { CHAINS } from '../ipvs/nftables-firewall/layout.ts'
 
 /** Of kube-proxy's nftables mode. */
 const PROXY_TABLE = 'kube-proxy'
@@ -28,18 +27,15 @@ export async function listPrivateTables(
   return askNetfilter([], (netlink) => namedTables(netlink, PRIVATE_TABLE, { signal, budget }))
 }
 
-/** Chains that refuse what no Service has at a virtual IP. */
-const REFUSING: ReadonlySet<string> = new Set([CHAINS.input, CHAINS.refuse])
-
 /**
- * Removes the rules of our nftables firewall but its refusals at virtual IPs, so that it decides
- * about no connection to a Service any more. Its sets stay: they say which virtual servers are ours.
+ * Removes the rules of our nftables firewall but those of the `kept` chains. Its sets stay: they say
+ * which virtual servers are ours.
  */
-export async function withdrawPrivateTables(signal: AbortSignal): Promise<void> {
+export async function withdrawPrivateTables(kept: ReadonlySet<string>, signal: AbortSignal): Promise<void> {
   for (const { family, name } of await listPrivateTables(signal))
     await askNetfilter(undefined, async (netlink) => {
       const chains = (await listNftChainNames(netlink, family, { signal })).get(name) ?? []
-      const emptied = chains.filter((chain) => !REFUSING.has(chain))
+      const emptied = chains.filter((chain) => !kept.has(chain))
       await removeNftChains(netlink, { family, table: name, jumps: [], emptied, deleted: [] }, { signal })
     })
 }
