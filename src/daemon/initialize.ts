@@ -5,6 +5,7 @@ import type { IpvsConnection } from '../ipvs/connection.ts'
 import { initializeIptablesNode } from '../modes/iptables/kernel.ts'
 import { fallbackFor, logFallback } from '../modes/fallback.ts'
 import type { FirewallName } from '../modes/chosen-firewall.ts'
+import { settingLogger } from '../modes/node-settings.ts'
 import { findFirewall, openIpvs } from '../modes/ipvs/kernel.ts'
 import {
   checkNode,
@@ -16,6 +17,9 @@ import {
 import { requireNetAdmin } from '../node/capabilities.ts'
 import { deadlineSignal } from '../node/deadline.ts'
 import { kernelFamilies } from '../node/families.ts'
+import { kernelRelease } from '../node/host.ts'
+import { ipvsSysctls, isOfIpvs } from '../node/kernel-settings.ts'
+import { applySysctls } from '../node/sysctl.ts'
 import { ProblemLog } from '../serve/problem-log.ts'
 import type { Log } from '../values/log.ts'
 import { NO_MODE } from './start-log.ts'
@@ -49,7 +53,7 @@ export async function initializeOnly(configuration: KubeProxyConfiguration, log:
   if (node.mode === 'ipvs') {
     requestModule('dummy')
     await initializeDevice(log, signal)
-  }
+  } else await prepareSwitch(configuration, log)
   // The settings are written: a kernel that does not answer must not keep the proxy from its start.
   try {
     const { findings } = await checkNode({ configuration, ...node, signal })
@@ -59,6 +63,21 @@ export async function initializeOnly(configuration: KubeProxyConfiguration, log:
   }
   for (const ipFamily of kernelFamilies().families)
     log.info('System initialized and --init-only specified', { ipFamily })
+}
+
+/**
+ * Writes the settings of IPVS itself for a later switch to ipvs mode, when the daemon that runs may
+ * not write them. Without virtual servers they have no effect, and where the kernel has no IPVS
+ * nothing happens.
+ */
+async function prepareSwitch({ ipvs: { strictARP } }: KubeProxyConfiguration, log: Log): Promise<void> {
+  try {
+    const ipvs = await openIpvs(deadlineSignal(ASK_MS, 'asking the kernel for IPVS'))
+    ipvs.close()
+    applySysctls(ipvsSysctls(strictARP, kernelRelease()).filter(isOfIpvs), '', settingLogger(log))
+  } catch (error) {
+    log.verbose(2, 'No settings for a later switch to ipvs mode', { error })
+  }
 }
 
 /** What the proxy will run. */

@@ -15,7 +15,7 @@ export const OWN = {
   mode: {
     name: 'kubeipvs_mode',
     type: 'gauge',
-    help: 'Constant 1, labelled with the configured mode, the active mode and the reason for a difference: ipvs-missing, ipset-missing, set-match-missing, nftables-missing, or empty.',
+    help: 'Constant 1, labelled with the configured mode, the active mode and the reason for a difference: ipvs-missing, ipset-missing, set-match-missing, nftables-missing, ipvs-conntrack-off, or empty.',
     labels: ['active', 'configured', 'reason'],
   },
   firewall: {

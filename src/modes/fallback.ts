@@ -1,7 +1,7 @@
 /**
- * What makes ipvs mode impossible on a kernel so that the daemon starts in iptables mode instead: a
- * missing module, by the code of the error that the opening rejects with. A missing scheduler is
- * none of these, because another one can be configured.
+ * What makes ipvs mode impossible on a node so that the daemon starts in iptables mode instead: a
+ * missing module, or a setting that this process may not write, by the code of the error that the
+ * opening rejects with. A missing scheduler is none of these, because another one can be configured.
  */
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { schedulerOf } from '../ipvs/scheduler.ts'
@@ -16,14 +16,19 @@ const LACKS = {
   'ipset-missing': ['ip_set', 'the kernel has no ipset (module ip_set)'],
   'set-match-missing': ['xt_set', 'the kernel has no match "set" for iptables (module xt_set)'],
   'nftables-missing': ['nf_tables', 'the kernel has no nf_tables for the nftables firewall (module nf_tables)'],
+  'ipvs-conntrack-off': ['', 'net.ipv4.vs.conntrack is not 1 and cannot be set here: IPVS would masquerade nothing'],
 } as const
+
+/** Remedy of `ipvs-conntrack-off`: only a process with all rights of root can write the setting. */
+export const CONNTRACK_REMEDY =
+  'run "kube-ipvs --init-only" with all rights of root (replace the Pod, so that its init container runs), or "sysctl -w net.ipv4.vs.conntrack=1" on the node'
 
 /** The code of the error that opening ipvs mode rejects with. */
 export type FallbackReason = keyof typeof LACKS
 
 export interface Fallback {
   readonly reason: FallbackReason
-  /** What the kernel lacks. */
+  /** What is missing. */
   readonly message: string
   /** What an operator has to do. */
   readonly remedy: string
@@ -31,7 +36,7 @@ export interface Fallback {
 
 export const isFallbackReason = (code: string): code is FallbackReason => Object.hasOwn(LACKS, code)
 
-/** What the kernel lacks, for people. */
+/** What is missing, for people. */
 export const lackText = (reason: FallbackReason): string => LACKS[reason][1]
 
 /**
@@ -42,6 +47,7 @@ export const lackText = (reason: FallbackReason): string => LACKS[reason][1]
 export function fallbackOf(code: string, scheduler: string): Fallback | undefined {
   if (!isFallbackReason(code)) return undefined
   const [module, message] = LACKS[code]
+  if (module === '') return { reason: code, message, remedy: CONNTRACK_REMEDY }
   const atBoot = modulesAtBoot(schedulerOf(scheduler), code === 'nftables-missing' ? 'nftables' : 'iptables')
   return { reason: code, message, remedy: moduleRemedy(module, atBoot, thisHost()) }
 }

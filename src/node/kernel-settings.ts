@@ -62,11 +62,16 @@ function timeout(name: string, milliseconds: number): KernelSetting[] {
   return milliseconds > 0 ? [sysctl(`net/netfilter/nf_conntrack_${name}`, Math.floor(milliseconds / 1000))] : []
 }
 
+/** Without it nothing through IPVS is masqueraded. */
+export const IPVS_CONNTRACK = sysctl('net/ipv4/vs/conntrack', 1)
+
+/** Whether it is a setting of IPVS itself: each has an effect on virtual servers only. */
+export const isOfIpvs = ({ path }: KernelSetting): boolean => path.startsWith('/proc/sys/net/ipv4/vs/')
+
 /**
- * The settings of ipvs mode (kube-proxy's NewProxier). IPVS needs conntrack for masquerading.
- * Connections to a deleted real server end at once and UDP clients get another one; clients with
- * affinity leave a quiescent real server, too. The node forwards packets. `strictArp` is
- * ipvs.strictARP. IPv6 forwarding is never set, because that would switch off router
+ * The settings of ipvs mode (kube-proxy's NewProxier). Connections to a deleted real server end at
+ * once and UDP clients get another one; clients with affinity leave a quiescent real server, too.
+ * The node forwards packets. `strictArp` is ipvs.strictARP. IPv6 forwarding is never set, because that would switch off router
  * advertisements.
  * @param release as uname -r prints it. Kernels from 4.1 on and before 5.9 delay a connection that
  * reuses a port by a second
@@ -76,7 +81,7 @@ export function ipvsSysctls(strictArp: boolean, release: string): readonly Kerne
   const [major = 0, minor = 0] = release.split('.').map((part) => Number.parseInt(part, 10))
   const delaysReuse = (major === 4 && minor >= 1) || (major === 5 && minor < 9)
   return [
-    sysctl('net/ipv4/vs/conntrack', 1),
+    IPVS_CONNTRACK,
     ...(delaysReuse ? [sysctl('net/ipv4/vs/conn_reuse_mode', 0)] : []),
     sysctl('net/ipv4/vs/expire_nodest_conn', 1),
     sysctl('net/ipv4/vs/expire_quiescent_template', 1),

@@ -4,10 +4,10 @@
  * one that creates nothing. What the check cannot find out is never reported as missing.
  * @impure
  */
-import { accessSync, constants, readFileSync } from 'node:fs'
 import type { IpFamily } from '../values/protocol.ts'
 import { type Need, type NeedsOptions, needsOf, type Question, type Severity, usesIptables } from './needs.ts'
-import type { KernelSetting } from './kernel-settings.ts'
+import { isOfIpvs, type KernelSetting } from './kernel-settings.ts'
+import { refusalOf } from './sysctl.ts'
 import { errorText } from '../values/errors.ts'
 import { ownMember } from '../values/own-member.ts'
 
@@ -63,8 +63,7 @@ export async function checkStart(
     }
   }
   // Without IPVS its settings do not exist, and the missing IPVS is already a finding.
-  for (const setting of settings)
-    if (hasIpvs || !setting.path.startsWith('/proc/sys/net/ipv4/vs/')) findings.push(...checkSetting(setting, root))
+  for (const setting of settings) if (hasIpvs || !isOfIpvs(setting)) findings.push(...checkSetting(setting, root))
   return { findings: findings.toSorted((a, b) => RANK[a.severity] - RANK[b.severity]), missingMatches }
 }
 
@@ -119,17 +118,12 @@ const SYSCTL_EFFECTS: Readonly<Record<string, readonly [effect: string, severity
 }
 
 /** A setting that already has the wanted value may be read-only. */
-function checkSetting({ path, value, rule }: KernelSetting, root: string): readonly Finding[] {
-  const name = path.replace('/proc/sys/', '')
-  try {
-    const now = Number(readFileSync(root + path, 'utf8'))
-    if (rule === 'exact' ? now === value : now >= value) return []
-    accessSync(root + path, constants.W_OK)
-    return []
-  } catch (error) {
-    const [effect, severity] = ownMember(SYSCTL_EFFECTS, name) ?? ['the setting keeps its value', 'warning']
-    const code = error instanceof Error && 'code' in error ? String(error.code) : String(error)
-    const reason = code === 'ENOENT' ? 'the kernel does not have it' : `it cannot be set to ${value} (${code})`
-    return [{ what: `sysctl ${name}`, module: '', effect: `${effect}: ${reason}`, severity }]
-  }
+function checkSetting(setting: KernelSetting, root: string): readonly Finding[] {
+  const refusal = refusalOf(setting, root)
+  if (refusal === undefined) return []
+  const name = setting.path.replace('/proc/sys/', '')
+  const [effect, severity] = ownMember(SYSCTL_EFFECTS, name) ?? ['the setting keeps its value', 'warning']
+  const code = 'code' in refusal ? String(refusal.code) : String(refusal)
+  const reason = code === 'ENOENT' ? 'the kernel does not have it' : `it cannot be set to ${setting.value} (${code})`
+  return [{ what: `sysctl ${name}`, module: '', effect: `${effect}: ${reason}`, severity }]
 }

@@ -5,7 +5,7 @@
  * @impure
  */
 import { closeSync, constants, openSync, readFileSync, writeFileSync } from 'node:fs'
-import { errorText, type Problem } from '../values/errors.ts'
+import { asError, errorText, type Problem } from '../values/errors.ts'
 import type { KernelSetting } from './kernel-settings.ts'
 
 /** Receives each setting that was changed, with its previous value; undefined where that could not be read. */
@@ -33,6 +33,20 @@ export function applySysctls(
       return problem(setting, `cannot set it to ${setting.value}: ${reasonOf(error)}`)
     }
   })
+}
+
+/**
+ * Why this process cannot make a setting hold; undefined: it holds, or can be written. Opening the
+ * file asks every security module of the kernel, and changes nothing.
+ */
+export function refusalOf(setting: KernelSetting, root = ''): Error | undefined {
+  if (holds(setting, read(setting, root))) return undefined
+  try {
+    closeSync(openSync(root + setting.path, constants.O_WRONLY))
+    return undefined
+  } catch (error) {
+    return asError(error)
+  }
 }
 
 function holds(setting: KernelSetting, current: number | undefined): boolean {

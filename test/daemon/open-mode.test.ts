@@ -53,10 +53,11 @@ test('openMode opens the configured mode and warns of nothing', async () => {
   }
 })
 
-for (const [code, module] of [
-  ['ipvs-missing', 'ip_vs'],
-  ['ipset-missing', 'ip_set'],
-  ['set-match-missing', 'xt_set'],
+for (const [code, remedied] of [
+  ['ipvs-missing', /^load it with "modprobe ip_vs"/],
+  ['ipset-missing', /^load it with "modprobe ip_set"/],
+  ['set-match-missing', /^load it with "modprobe xt_set"/],
+  ['ipvs-conntrack-off', /^run "kube-ipvs --init-only" .*"sysctl -w net\.ipv4\.vs\.conntrack=1" on the node$/],
 ] as const)
   test(`openMode falls back to iptables mode with one warning for ${code}`, async () => {
     const { open, opened, warnings } = world({ mode: 'ipvs' }, new CodedError(code, 'not there'))
@@ -64,7 +65,7 @@ for (const [code, module] of [
     assert.equal(mode.name, 'iptables')
     assert.deepEqual(opened, ['ipvs', 'iptables in its place'])
     assert.equal(fallback?.reason, code)
-    assert.match(fallback?.remedy ?? '', new RegExp(`^load it with "modprobe ${module}"`))
+    assert.match(fallback?.remedy ?? '', remedied)
     assert.deepEqual(
       warnings().map(({ message, fields }) => [message, fields['reason']]),
       [['Falling back to iptables mode', code]],

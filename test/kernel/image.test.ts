@@ -24,7 +24,7 @@ const CONFIGURATION = {
   apiVersion: 'kubeproxy.config.k8s.io/v1alpha1',
   kind: 'KubeProxyConfiguration',
   mode: 'ipvs',
-  // The setting needs a writable /proc/sys; the init container of the chart makes it.
+  // The setting needs a writable /proc/sys, and belongs to the kernel's first network namespace.
   conntrack: { maxPerCore: 0 },
   clientConnection: { kubeconfig: '/var/lib/kube-proxy/kubeconfig.conf' },
 }
@@ -50,6 +50,8 @@ describe('the image', needs('image'), () => {
   after(() => rmSync(folder, { recursive: true }))
   beforeEach(async () => {
     freshNode()
+    // As the init container of the chart does.
+    writeFileSync('/proc/sys/net/ipv4/vs/conntrack', '1')
     log = ''
     server = new ApiServer()
     server.store.put('nodes', node(['10.0.2.15']))

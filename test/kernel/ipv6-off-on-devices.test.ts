@@ -110,6 +110,7 @@ describe('where new devices have no IPv6', () => {
   })
 
   it('the log, status and doctor name what keeps a container from it, until that ends', async () => {
+    writeFileSync('/proc/sys/net/ipv4/vs/conntrack', '1')
     bench.container = MAIN
     bench.start()
     await eventually(() => assert.ok(boundAddresses().includes('10.96.0.1/32')))

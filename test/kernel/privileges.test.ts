@@ -40,6 +40,7 @@ const SETTINGS = {
   ipvs: ['ipv4/vs/conntrack', 'ipv4/vs/expire_nodest_conn', 'ipv4/vs/expire_quiescent_template', 'ipv4/ip_forward'],
   iptables: ['ipv4/conf/all/route_localnet'],
 } as const
+const CONNTRACK = '/proc/sys/net/ipv4/vs/conntrack'
 const MODES = ['ipvs', 'iptables'] as const
 const BACK_ENDS = [
   ['nft', 'iptables-nft'],
@@ -232,6 +233,8 @@ describe('the rights of the chart', () => {
 
   it('name the setting that is wrong and read-only when the init container did not run', async () => {
     node('ipvs', 'nft')
+    // Without this one it would run in iptables mode.
+    writeFileSync(CONNTRACK, '1')
     bench.configure({ conntrack: { maxPerCore: 0, udpTimeout: '77s' } })
     const child = await started(main())
     await bench.stop(child)
@@ -239,11 +242,68 @@ describe('the rights of the chart', () => {
     const fields = lines.map((line) => /field="([^"]+)"/.exec(line)?.[1])
     const timeouts = ['tcp_timeout_close_wait', 'tcp_timeout_established', 'udp_timeout']
     const expected = [
-      ...SETTINGS.ipvs.map((name) => `net/${name}`),
+      ...SETTINGS.ipvs.filter((name) => !CONNTRACK.endsWith(name)).map((name) => `net/${name}`),
       ...timeouts.map((name) => `net/netfilter/nf_conntrack_${name}`),
     ]
     assert.deepEqual(fields.toSorted(), expected.toSorted(), bench.log)
     for (const line of lines) assert.match(line, /a privileged init container can write it with --init-only/)
+  })
+})
+
+describe('a switch to ipvs mode with the rights of the chart', needs('iptables-nft'), () => {
+  const get = async (path: string): Promise<string> => (await fetch(`http://127.0.0.1:10249${path}`)).text()
+  const runs = async (mode: string, reason: string): Promise<void> => {
+    const metric = `kubeipvs_mode{active="${mode}",configured="ipvs",reason="${reason}"} 1`
+    assert.ok((await get('/metrics')).split('\n').includes(metric), bench.log)
+  }
+  const inIptablesMode = (): void => {
+    node('iptables', 'nft')
+    for (const name of SETTINGS.ipvs) writeFileSync(`/proc/sys/net/${name}`, '0')
+  }
+
+  it('finds the settings of IPVS, which the init container wrote in iptables mode', async () => {
+    inIptablesMode()
+    assert.deepEqual(complaints(await initialize()), [])
+    const written = SETTINGS.ipvs.map((name) => readFileSync(`/proc/sys/net/${name}`, 'utf8').trim())
+    // The last one has an effect without IPVS.
+    assert.deepEqual(written, ['1', '1', '1', '0'])
+    await started(main())
+    bench.configure({ mode: 'ipvs' })
+    await eventually(() => runs('ipvs', ''))
+    await eventually(() =>
+      assert.ok(
+        virtualServers().some((line) => line.startsWith('-A -t 10.96.0.1:80 ')),
+        bench.log,
+      ),
+    )
+    assert.equal(readFileSync(CONNTRACK, 'utf8').trim(), '1')
+  })
+
+  it('is none where IPVS would masquerade nothing, until the setting is written', async () => {
+    inIptablesMode()
+    const child = await started(main())
+    bench.configure({ mode: 'ipvs', kubeIPVS: { switchBack: true } })
+    await eventually(() => runs('iptables', 'ipvs-conntrack-off'))
+    assert.deepEqual(virtualServers(), [])
+    assert.match(bench.log, /"Falling back to iptables mode" err="net\.ipv4\.vs\.conntrack is not 1 .*--init-only/)
+    assert.equal(readFileSync(CONNTRACK, 'utf8').trim(), '0')
+    for (const name of SETTINGS.ipvs) writeFileSync(`/proc/sys/net/${name}`, '1')
+    child.kill('SIGHUP')
+    await eventually(() => runs('ipvs', ''))
+  })
+
+  it('is a start that ends with one sentence where no fallback is allowed', async () => {
+    node('ipvs', 'nft')
+    bench.configure({ kubeIPVS: { fallback: 'none' } })
+    bench.container = main()
+    assert.equal(await bench.ended(bench.start()), 1)
+    const [reason, ...more] = complaints(bench.log)
+    assert.match(reason ?? '', /cannot set net\.ipv4\.vs\.conntrack to 1, .*EROFS.*--init-only/)
+    // The same reason once more, as kube-proxy prints it.
+    assert.ok(
+      more.every((line) => line.includes('cannot set net.ipv4.vs.conntrack')),
+      bench.log,
+    )
   })
 })
 

@@ -6,7 +6,7 @@ import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { defaultConfiguration } from '../../src/config/load.ts'
 import { conntrackSettings, type KernelSetting, sysctl } from '../../src/node/kernel-settings.ts'
-import { applySysctls } from '../../src/node/sysctl.ts'
+import { applySysctls, refusalOf } from '../../src/node/sysctl.ts'
 
 const HASH_SIZE: KernelSetting = {
   path: '/sys/module/nf_conntrack/parameters/hashsize',
@@ -104,5 +104,15 @@ describe('applySysctls', () => {
   it('reports why a setting cannot be written', () => {
     mkdirSync(root + forward.path, { recursive: true })
     assert.match(applySysctls([forward], root)[0]?.message ?? '', /^cannot set it to 1: EISDIR/)
+  })
+
+  it('says beforehand whether a setting can hold, and changes nothing', () => {
+    assert.match(refusalOf(forward, root)?.message ?? '', /^ENOENT/)
+    assert.equal(existsSync(root + forward.path), false)
+    for (const before of ['0\n', '1\n']) {
+      file(forward.path, before)
+      assert.equal(refusalOf(forward, root), undefined)
+      assert.equal(readFileSync(root + forward.path, 'utf8'), before)
+    }
   })
 })

@@ -9,10 +9,12 @@ import type { RtnetlinkConnection } from '../../netlink/rtnetlink.ts'
 import { requireNetAdmin } from '../../node/capabilities.ts'
 import { type FamilySupport, kernelFamilies } from '../../node/families.ts'
 import { deadlineSignal } from '../../node/deadline.ts'
+import { IPVS_CONNTRACK } from '../../node/kernel-settings.ts'
+import { refusalOf } from '../../node/sysctl.ts'
 import { CodedError } from '../../values/errors.ts'
 import type { Log } from '../../values/log.ts'
 import type { ChosenFirewall } from '../chosen-firewall.ts'
-import { type FallbackReason, isFallbackReason } from '../fallback.ts'
+import { CONNTRACK_REMEDY, type FallbackReason, isFallbackReason } from '../fallback.ts'
 import { LateConntrack } from '../flow-removal.ts'
 import { droppingText } from './dropping-chains.ts'
 import type { FirewallKind, OpenedFirewall } from './firewall.ts'
@@ -41,9 +43,9 @@ export interface Kernel {
 }
 
 /**
- * Changes nothing. Rejects with `ipvs-missing`, or as the firewall does (`ipset-missing`,
- * `set-match-missing`, `iptables-missing`, `nftables-missing`), with what to load or install; also
- * when no family can be served. Rejects with `capability-missing` when this process lacks a right.
+ * Changes nothing. Rejects with `ipvs-missing` or `ipvs-conntrack-off`, or as the firewall does
+ * (`ipset-missing`, `set-match-missing`, `iptables-missing`, `nftables-missing`), with what to load
+ * or install; also when no family can be served. Rejects with `capability-missing` when this process lacks a right.
  */
 export async function openKernel(settings: FirewallSettings, log: Log): Promise<Kernel> {
   requireNetAdmin()
@@ -58,6 +60,7 @@ export async function openKernel(settings: FirewallSettings, log: Log): Promise<
   }
   try {
     const ipvs = open(await openIpvs(signal))
+    requireConntrack()
     const auditIpvs = open(await openIpvs(signal))
     const rtnetlink = open(openRtnetlink())
     const auditRtnetlink = open(openRtnetlink())
@@ -88,6 +91,17 @@ export async function openIpvs(signal: AbortSignal): Promise<IpvsConnection> {
   }
 }
 
+/**
+ * Throws `ipvs-conntrack-off` where IPVS would masquerade nothing, as kube-proxy's start ends. Call
+ * it after `openIpvs`, because the setting exists only where the module is loaded.
+ */
+function requireConntrack(): void {
+  const cause = refusalOf(IPVS_CONNTRACK)
+  if (cause === undefined) return
+  const message = `cannot set net.ipv4.vs.conntrack to 1, without which IPVS masquerades nothing (${cause.message}): ${CONNTRACK_REMEDY}`
+  throw new CodedError('ipvs-conntrack-off', message, { cause })
+}
+
 /** Names the module to load when the generic netlink family is not there; any other error stays as it is. */
 export function explainMissingIpvs(cause: unknown): unknown {
   if (!(cause instanceof CodedError && cause.code === 'genl-family-missing')) return cause
@@ -96,13 +110,16 @@ export function explainMissingIpvs(cause: unknown): unknown {
 
 /**
  * Asks the kernel for what ipvs mode cannot do without, which loads the modules when it can, and
- * makes nothing. Resolves to what is missing, or to the firewall that a start would choose. Rejects
+ * makes and changes nothing. Resolves to what is missing, or to the firewall that a start would choose. Rejects
  * when the kernel cannot be asked.
  */
 export async function findLack(settings: FirewallSettings, signal: AbortSignal): Promise<FoundLack> {
   try {
     const ipvs = await openIpvs(signal)
     ipvs.close()
+    // Without this right an answer would be about this process, and not about the node.
+    requireNetAdmin()
+    requireConntrack()
     return { lack: undefined, chosen: await findFirewall(settings, signal, { mayLoadModules: false }) }
   } catch (error) {
     if (error instanceof CodedError && isFallbackReason(error.code)) return { lack: error.code }
