@@ -7,7 +7,7 @@
 import { requestOf } from '../netlink/batch.ts'
 import type { DumpOptions, NetlinkConnection } from '../netlink/connection.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
-import type { NftFamily } from './chains.ts'
+import type { NftFamily } from './rule-message.ts'
 import { type RuleForAnswers, ruleForAnswers } from './rule-for-answers.ts'
 import { decodeListedRule, encodeListRules } from './rule-message.ts'
 

@@ -9,11 +9,10 @@ import type { DumpOptions, NetlinkConnection } from '../netlink/connection.ts'
 import { NLM_F_DUMP } from '../netlink/constants.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
 import { decodeListedChain, type HOOKS, NF_DROP } from './chain-message.ts'
+import type { NftFamily } from './rule-message.ts'
 import { noneWithoutNftables } from './tables.ts'
 import { PRIVATE_TABLE } from './types.ts'
 import { beginNft } from './wire.ts'
-
-export type NftFamily = 'inet' | 'ip' | 'ip6'
 
 /** NFPROTO_* of linux/netfilter.h: the families through which packets of IP pass. */
 export const FAMILIES: Readonly<Record<number, NftFamily>> = { 1: 'inet', 2: 'ip', 10: 'ip6' }

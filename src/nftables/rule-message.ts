@@ -3,7 +3,6 @@ import type { AttributeCursor } from '../netlink/attributes.ts'
 import type { MessageBatch } from '../netlink/batch.ts'
 import { NLM_F_DUMP } from '../netlink/constants.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
-import type { NftFamily } from './chains.ts'
 import { beginNft, nftAttributes } from './wire.ts'
 
 // linux/netfilter/nf_tables.h
@@ -11,7 +10,10 @@ const NFTA_RULE_TABLE = 1
 const NFTA_RULE_CHAIN = 2
 const NFTA_RULE_EXPRESSIONS = 4
 
-const NUMBERED = { inet: 'inet', ip: 'IPv4', ip6: 'IPv6' } as const satisfies Readonly<Record<NftFamily, string>>
+const NUMBERED = { inet: 'inet', ip: 'IPv4', ip6: 'IPv6' } as const
+
+/** A family through which packets of IP pass. */
+export type NftFamily = keyof typeof NUMBERED
 
 /** A table, or one chain of it. */
 export interface ListedPlace {

@@ -19,6 +19,12 @@ const text = (more: object = {}): string =>
     ...more,
   })
 
+/** Writes a file in one step: a look in between would find it empty. */
+function replaceFile(path: string, content: string): void {
+  writeFileSync(`${path}.new`, content)
+  renameSync(`${path}.new`, path)
+}
+
 async function read(path: string): Promise<KubeProxyConfiguration> {
   const result = loadConfiguration(await readFile(path, 'utf8'), path)
   if ('errors' in result) throw new Error(formatConfigurationErrors(result.errors))
@@ -26,11 +32,7 @@ async function read(path: string): Promise<KubeProxyConfiguration> {
 }
 
 /** A folder with a configuration file that is followed, and what its listener received. */
-async function followed(
-  t: TestContext,
-  make = (path: string) => writeFileSync(path, text()),
-  mode: ProxyMode = 'ipvs',
-) {
+async function followed(t: TestContext, make = (path: string) => replaceFile(path, text()), mode: ProxyMode = 'ipvs') {
   const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-reload-'))
   const path = join(folder, 'config.conf')
   make(path)
@@ -65,12 +67,12 @@ async function followed(
 
 test('ConfigReload reports live fields after a write in place and after a rename', async (t) => {
   const { folder, path, applied, fatal } = await followed(t)
-  writeFileSync(path, text({ logging: { verbosity: 3 } }))
+  replaceFile(path, text({ logging: { verbosity: 3 } }))
   await eventually(() => assert.deepEqual(applied, [['logging.verbosity']]))
-  writeFileSync(join(folder, 'new'), text({ logging: { verbosity: 3 }, nodePortAddresses: ['primary'] }))
+  replaceFile(join(folder, 'new'), text({ logging: { verbosity: 3 }, nodePortAddresses: ['primary'] }))
   renameSync(join(folder, 'new'), path)
   await eventually(() => assert.deepEqual(applied[1], ['nodePortAddresses']))
-  writeFileSync(path, text())
+  replaceFile(path, text())
   await eventually(() => assert.deepEqual(applied[2], ['logging.verbosity', 'nodePortAddresses']))
   assert.deepEqual(fatal, [])
 })
@@ -78,7 +80,7 @@ test('ConfigReload reports live fields after a write in place and after a rename
 /** What kubelet does with a ConfigMap: it makes a new folder and switches `..data` to it in one step. */
 function swap(folder: string, version: number, content: string): void {
   mkdirSync(join(folder, `..${version}`))
-  writeFileSync(join(folder, `..${version}`, 'config.conf'), content)
+  replaceFile(join(folder, `..${version}`, 'config.conf'), content)
   symlinkSync(`..${version}`, join(folder, '..next'))
   renameSync(join(folder, '..next'), join(folder, '..data'))
   rmSync(join(folder, `..${version - 1}`), { recursive: true, force: true })
@@ -97,7 +99,7 @@ test("ConfigReload notices each swap of kubelet's symbolic link", async (t) => {
 
 test('ConfigReload fails for any other change and names the fields', async (t) => {
   const { path, applied, fatal } = await followed(t)
-  writeFileSync(path, text({ logging: { verbosity: 3 }, clusterCIDR: '10.0.0.0/8', ipvs: { scheduler: 'lc' } }))
+  replaceFile(path, text({ logging: { verbosity: 3 }, clusterCIDR: '10.0.0.0/8', ipvs: { scheduler: 'lc' } }))
   await eventually(() =>
     assert.deepEqual(fatal, [
       "content of the proxy server's configuration file was updated: a new process has to take over clusterCIDR, ipvs.scheduler",
@@ -108,7 +110,7 @@ test('ConfigReload fails for any other change and names the fields', async (t) =
 
 test('ConfigReload logs fields without effect in the mode, and passes them on for another mode', async (t) => {
   const { path, log, applied, fatal } = await followed(t)
-  writeFileSync(path, text({ iptables: { localhostNodePorts: false } }))
+  replaceFile(path, text({ iptables: { localhostNodePorts: false } }))
   await eventually(() => {
     const line = log.lines.find(({ message }) => message === 'Configuration file changed in fields without effect here')
     assert.deepEqual(line?.fields['fields'], ['iptables.localhostNodePorts'])
@@ -118,16 +120,16 @@ test('ConfigReload logs fields without effect in the mode, and passes them on fo
 
 test('ConfigReload logs an invalid file and a missing file once each and keeps the previous configuration', async (t) => {
   const { path, log, applied, fatal, errors, reads } = await followed(t)
-  writeFileSync(path, 'mode: [')
+  replaceFile(path, 'mode: [')
   await eventually(() => assert.equal(errors(), 1))
   // Written again with the same content.
-  writeFileSync(path, 'mode: [')
+  replaceFile(path, 'mode: [')
   rmSync(path)
   await eventually(() => assert.equal(errors(), 2))
   const before = reads()
-  writeFileSync(path, text())
+  replaceFile(path, text())
   await eventually(() => assert.equal(reads(), before + 1))
-  writeFileSync(path, text({ oomScoreAdj: 5 }))
+  replaceFile(path, text({ oomScoreAdj: 5 }))
   await eventually(() => assert.deepEqual(applied, [['oomScoreAdj']]))
   assert.equal(errors(), 2)
   assert.match(log.lines[0]?.message ?? '', /invalid; the previous configuration stays in force/)
@@ -136,12 +138,12 @@ test('ConfigReload logs an invalid file and a missing file once each and keeps t
 
 test('ConfigReload reports nothing when the configuration is the same', async (t) => {
   const { path, log, reads } = await followed(t)
-  writeFileSync(path, text())
+  replaceFile(path, text())
   // Another spelling of the same configuration.
-  writeFileSync(path, `${text()}\n`)
+  replaceFile(path, `${text()}\n`)
   await eventually(() => assert.equal(reads(), 2))
   // The first line is that of a change without effect here: the earlier changes were not logged.
-  writeFileSync(path, `${text({ winkernel: { networkName: 'x' } })}\n`)
+  replaceFile(path, `${text({ winkernel: { networkName: 'x' } })}\n`)
   await eventually(() => assert.equal(log.lines.length, 1))
   assert.deepEqual(log.lines[0]?.fields['fields'], ['winkernel.networkName'])
 })
@@ -149,7 +151,7 @@ test('ConfigReload reports nothing when the configuration is the same', async (t
 test('ConfigReload ends with the last content when the file changes while it is read, and changes back', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-reload-'))
   const path = join(folder, 'config.conf')
-  writeFileSync(path, text())
+  replaceFile(path, text())
   const levels: number[] = []
   let disturb = false
   const reload = new ConfigReload({
@@ -157,9 +159,9 @@ test('ConfigReload ends with the last content when the file changes while it is 
     configuration: await read(path),
     mode: () => 'ipvs',
     read: async () => {
-      if (disturb) writeFileSync(path, text({ logging: { verbosity: 9 } }))
+      if (disturb) replaceFile(path, text({ logging: { verbosity: 9 } }))
       const configuration = await read(path)
-      if (disturb) writeFileSync(path, text({ logging: { verbosity: 3 } }))
+      if (disturb) replaceFile(path, text({ logging: { verbosity: 3 } }))
       disturb = false
       return configuration
     },
@@ -172,7 +174,7 @@ test('ConfigReload ends with the last content when the file changes while it is 
     rmSync(folder, { recursive: true })
   })
   disturb = true
-  writeFileSync(path, text({ logging: { verbosity: 3 } }))
+  replaceFile(path, text({ logging: { verbosity: 3 } }))
   reload.start()
   await eventually(() => assert.deepEqual(levels, [9, 3]))
 })
@@ -181,9 +183,9 @@ test('ConfigReload reports nothing after it was closed', async (t) => {
   const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-reload-'))
   t.after(() => rmSync(folder, { recursive: true }))
   const path = join(folder, 'config.conf')
-  writeFileSync(path, text())
+  replaceFile(path, text())
   const before = await read(path)
-  writeFileSync(path, text({ logging: { verbosity: 3 } }))
+  replaceFile(path, text({ logging: { verbosity: 3 } }))
   const reads: (() => void)[] = []
   const reported: unknown[] = []
   const log = recordingLog()
