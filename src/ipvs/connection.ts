@@ -44,6 +44,8 @@ import {
 import type { VirtualServerKey } from './types.ts'
 
 export class IpvsConnection {
+  /** Called when ip_vs was unloaded and loaded again: IPVS is empty, and its settings are the kernel's. */
+  onMoved: () => void = () => undefined
   readonly #netlink: NetlinkConnection
   #familyId: number
   #unknownServices = 0
@@ -242,7 +244,9 @@ export class IpvsConnection {
   /** Whether the family has another number now. Rejects with `genl-family-missing` when it does not exist any more. */
   async #hasMoved(familyId: number, options: CallOptions): Promise<boolean> {
     this.#familyId = await resolveFamily(this.#netlink, IPVS_GENL_NAME, options)
-    return this.#familyId !== familyId
+    if (this.#familyId === familyId) return false
+    this.onMoved()
+    return true
   }
 
   async #withRequest<T>(use: (batch: MessageBatch) => Promise<T>): Promise<T> {

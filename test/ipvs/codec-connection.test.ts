@@ -77,12 +77,16 @@ describe('IpvsConnection', () => {
   it('reads find the family under its new number', async () => {
     const { family, netlink } = kernel()
     const ipvs = await IpvsConnection.open(netlink)
+    let moves = 0
+    ipvs.onMoved = () => void moves++
     family.id = 0x19
     assert.deepEqual(await ipvs.listServices(), [])
     family.id = 0x1a
     await ipvs.setTimeouts(TIMEOUTS)
     family.id = 0x1b
     assert.deepEqual(await ipvs.listDestinations(ID), [])
+    assert.deepEqual(await ipvs.listServices(), [])
+    assert.equal(moves, 3)
   })
 
   it('listServices counts the services that it leaves out', async () => {

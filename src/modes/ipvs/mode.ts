@@ -27,7 +27,7 @@ import type { Firewall } from './firewall.ts'
 import { type Kernel, openKernel } from './kernel.ts'
 import { leftoverKinds, LeftoverRemovals } from './leftover-removals.ts'
 import { ipvsSources } from './metric-sources.ts'
-import { prepareNode } from './node-preparation.ts'
+import { prepareNode, restoreSettings } from './node-preparation.ts'
 import { OutlierWatch } from './outlier-watch.ts'
 import { openTables, type OpenedTables } from './tables.ts'
 import { sourcesOf, unboundLogger } from './virtual-addresses.ts'
@@ -60,6 +60,12 @@ export class IpvsMode implements Mode {
     const { families } = kernel.support
     this.#options = options
     this.#kernel = kernel
+    const reloaded = (): void => {
+      const isRight = restoreSettings({ ...options, configuration: options.configuration(), ipvs: kernel.ipvs })
+      // The next proxy falls back, as a start would.
+      if (!isRight) listener.ipvsLost()
+    }
+    for (const ipvs of [kernel.ipvs, kernel.auditIpvs]) ipvs.onMoved = reloaded
     this.#tables = openTables({
       ...kernel,
       nodeName: options.nodeName,

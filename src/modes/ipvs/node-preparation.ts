@@ -12,7 +12,9 @@ import { schedulerOf, tryScheduler } from '../../ipvs/scheduler.ts'
 import { haveNewDevicesNoIpv6, switchOnIpv6 } from '../../node/device-ipv6.ts'
 import { kernelFamilies } from '../../node/families.ts'
 import { checkStart, type Finding, type StartCheck } from '../../node/start-check.ts'
-import { ipvsSysctls } from '../../node/kernel-settings.ts'
+import { deadlineSignal } from '../../node/deadline.ts'
+import { IPVS_CONNTRACK, ipvsSysctls } from '../../node/kernel-settings.ts'
+import { refusalOf } from '../../node/sysctl.ts'
 import { CodedError, unlessMissing } from '../../values/errors.ts'
 import type { Log } from '../../values/log.ts'
 import type { IpFamily } from '../../values/protocol.ts'
@@ -39,6 +41,8 @@ export interface NodePreparation extends NodeInitialization {
 }
 
 const REUSE_MODE = 'conn_reuse_mode'
+/** Of one message to the kernel. */
+const TIMEOUTS_MS = 10_000
 
 /** Rejects with `module-missing` when the kernel lacks the scheduler, or when aborted. */
 export async function prepareNode(options: NodePreparation): Promise<void> {
@@ -49,9 +53,23 @@ export async function prepareNode(options: NodePreparation): Promise<void> {
 
 /** Only the settings of the kernel: what --init-only is for. Rejects as `prepareNode` does. */
 export async function initializeNode(options: NodeInitialization): Promise<void> {
-  const { configuration, log } = options
   setConntrack(options)
   await checkScheduler(options)
+  await writeSettings(options)
+}
+
+/**
+ * Writes settings and timeouts again, because ip_vs was unloaded and loaded again. The settings are
+ * there when it returns. False: IPVS masquerades nothing now, and this process cannot change that.
+ */
+export function restoreSettings(options: Omit<NodeInitialization, 'signal'>): boolean {
+  void writeSettings({ ...options, signal: deadlineSignal(TIMEOUTS_MS, 'setting the IPVS timeouts') })
+  return refusalOf(IPVS_CONNTRACK) === undefined
+}
+
+/** Writes the settings before it first waits, and never rejects. */
+async function writeSettings(options: NodeInitialization): Promise<void> {
+  const { configuration, log } = options
   const settings = ipvsSysctls(configuration.ipvs.strictARP, kernelRelease())
   setSysctls(settings, options)
   if (!settings.some(({ path }) => path.endsWith(REUSE_MODE)))

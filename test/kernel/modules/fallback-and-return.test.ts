@@ -45,7 +45,7 @@ describe('IPVS as a module', needs('program:gcc'), () => {
     traffic = await ClusterTraffic.start()
     bench = bothFamilies(
       // No audit runs in this time: the kernel announces that IPVS was unloaded.
-      { syncPeriod: '1h' },
+      { syncPeriod: '1h', tcpTimeout: '20m' },
       {
         clusterCIDR: '10.244.0.0/16,fd00:10:244::/47',
         iptables: { minSyncPeriod: '0s' },
@@ -158,6 +158,24 @@ describe('IPVS as a module', needs('program:gcc'), () => {
     assert.ok(virtualServers().length > 0)
     await check()
     t.diagnostic(JSON.stringify(await held.report()))
+  })
+
+  it('is unloaded and loaded again before the daemon looks, which writes the settings and timeouts once more', async () => {
+    const settings = (): readonly string[] => [
+      ...['conntrack', 'expire_nodest_conn', 'expire_quiescent_template'].map((name) =>
+        readFileSync(`/proc/sys/net/ipv4/vs/${name}`, 'utf8').trim(),
+      ),
+      sh('ipvsadm -L --timeout').trim(),
+    ]
+    const timeouts = (tcp: number): string => `Timeout (tcp tcpfin udp): ${tcp} 120 300`
+    assert.deepEqual(settings(), ['1', '1', '1', timeouts(1200)])
+    daemon.kill('SIGSTOP')
+    sh(`ipvsadm -C; ${UNLOAD}; modprobe ip_vs; modprobe ip_vs_rr`)
+    assert.deepEqual(settings(), ['0', '0', '0', timeouts(900)])
+    daemon.kill('SIGCONT')
+    await eventually(() => assert.deepEqual(settings(), ['1', '1', '1', timeouts(1200)]), START_MS)
+    await hasReturned()
+    await runs('ipvs', '')
     assert.equal(await bench.stop(daemon, 'SIGHUP'), 129)
   })
 })
