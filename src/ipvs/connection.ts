@@ -141,12 +141,12 @@ export class IpvsConnection {
     return this.#dump('GET_DEST', id, (message) => decodeDestination(message, id.family), options)
   }
 
-  /** One service; undefined when there is none (ESRCH). */
+  /** One service; undefined when there is none (ESRCH), as where IPVS has no IPv6 (EAFNOSUPPORT). */
   async getService(id: ServiceId, options: CallOptions = {}): Promise<DecodedService | undefined> {
     try {
       return await this.#request('GET_SERVICE', id, decodeService, options)
     } catch (error) {
-      if (error instanceof KernelError && error.code === 'ESRCH') return undefined
+      if (error instanceof KernelError && (error.code === 'ESRCH' || error.code === 'EAFNOSUPPORT')) return undefined
       throw error
     }
   }

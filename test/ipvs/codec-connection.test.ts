@@ -138,6 +138,12 @@ describe('IpvsConnection', () => {
     assert.equal(transport.sent.filter((datagram) => requests(datagram)[0]?.type === 0x17).length, 1)
   })
 
+  it('getService finds none where there is none, and where IPVS has no IPv6', async () => {
+    for (const errno of [3, 97])
+      assert.equal(await (await IpvsConnection.open(kernel(() => errno).netlink)).getService(ID), undefined)
+    await assert.rejects((await IpvsConnection.open(kernel(() => 1).netlink)).getService(ID), { code: 'EPERM' })
+  })
+
   it('a batch that failed in part is not sent again', async () => {
     const { transport, netlink } = kernel((_, index) => (index === 0 ? 2 : 0))
     const ipvs = await IpvsConnection.open(netlink)
