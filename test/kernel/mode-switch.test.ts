@@ -191,6 +191,8 @@ for (const firewall of ['iptables', 'nftables'])
         bench.write('web.yaml', ...manifests(1), ...manifests(2))
         bench.start()
         await eventually(() => assert.equal(virtualServers().filter((line) => line.includes(' -r ')).length, 4))
+        // Addresses come after virtual servers.
+        await eventually(() => assert.equal(boundAddresses().length, 4))
       })
       after(async () => {
         await traffic.close()
