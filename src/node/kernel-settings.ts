@@ -71,8 +71,8 @@ export const isOfIpvs = ({ path }: KernelSetting): boolean => path.startsWith('/
 /**
  * The settings of ipvs mode (kube-proxy's NewProxier). Connections to a deleted real server end at
  * once and UDP clients get another one; clients with affinity leave a quiescent real server, too.
- * The node forwards packets. `strictArp` is ipvs.strictARP. IPv6 forwarding is never set, because that would switch off router
- * advertisements.
+ * The node forwards packets. `strictArp` is ipvs.strictARP. IPv6 forwarding is never set, because
+ * that would switch off router advertisements.
  * @param release as uname -r prints it. Kernels from 4.1 on and before 5.9 delay a connection that
  * reuses a port by a second
  *   unless conn_reuse_mode is 0 (k/k#93297); the kernel offers no other way to find out

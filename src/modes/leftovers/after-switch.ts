@@ -1,9 +1,9 @@
 /**
  * Removes in iptables mode what ipvs mode left, once the new rules are written: the virtual servers
  * and addresses that no connection uses, and after the last one the refusals of other ports at
- * virtual IPs, the sets and the device. A
- * connection that was made through a virtual server ends with it, and needs its address; until then
- * the real servers have weight 0, so that IPVS takes no new connection.
+ * virtual IPs, the sets and the device. A connection that was made through a virtual server ends
+ * with it, and needs its address; until then the real servers have weight 0, so that IPVS takes no
+ * new connection.
  */
 import type { IpvsConnection } from '../../ipvs/connection.ts'
 import { MAX_BATCH_MESSAGES } from '../../netlink/batch.ts'
