@@ -8,7 +8,6 @@ import { setImmediate as nextTurn } from 'node:timers/promises'
 import { inPortions } from '../../src/iptables/portions.ts'
 import { IptablesTable } from '../../src/iptables/table.ts'
 import { IPVS_LAYOUT } from '../../src/modes/leftovers/layouts.ts'
-import { deadline } from '../support/deadline.ts'
 
 const COUNT = 100_000
 const CHAINS = 500
@@ -38,7 +37,7 @@ function text(): string {
 }
 
 describe('very many rules of other programs', () => {
-  it('are read in portions, and what is ours among them is found', async () => {
+  it('are read in portions, and what is ours among them is found', async (t) => {
     const saved = text()
     const programs = {
       save: async () => saved,
@@ -47,8 +46,9 @@ describe('very many rules of other programs', () => {
     const table = new IptablesTable('IPv4', programs, IPVS_LAYOUT)
     let isReading = true
     const reading = table.list('all', new AbortController().signal).finally(() => (isReading = false))
+    let turns = 0
     let longestMs = 0
-    for (let turns = 0; isReading; turns++) {
+    for (; isReading; turns++) {
       const before = process.threadCpuUsage()
       await nextTurn()
       const { user, system } = process.threadCpuUsage(before)
@@ -56,8 +56,9 @@ describe('very many rules of other programs', () => {
     }
     const items = await reading
     assert.deepEqual([...items.keys()], ['nat KUBE-SERVICES', 'filter KUBE-SERVICES', 'nat OUTPUT KUBE-SERVICES'])
-    // Portions of 4 ms, and the garbage collector.
-    assert.ok(longestMs < deadline(40), `${longestMs} ms in one turn`)
+    t.diagnostic(`${turns} turns, ${longestMs} ms in the longest, with the garbage collector`)
+    // Without portions it would be a few.
+    assert.ok(turns >= 20, `${turns} turns`)
   })
 })
 
