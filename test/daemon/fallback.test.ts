@@ -84,7 +84,7 @@ describe('the daemon in ipvs mode on a kernel without ip_vs', needs('kernel-with
   it('has cleanup remove the sets and chains that ipvs mode left before ip_vs was unloaded', () => {
     assert.deepEqual([run.cleanup.code, run.cleanup.stderr], [0, ''])
     assert.match(run.cleanup.left, /^MINE$/m)
-    // The guard of 127.0.0.1 stays with route_localnet, which the runs in iptables mode have switched on.
+    // The guard of 127.0.0.1 stays: it may be of kubelet.
     assert.doesNotMatch(run.cleanup.left, /KUBE-(?!FIREWALL)/)
   })
 })

@@ -102,7 +102,7 @@ for (const mode of MODES)
         const { code, stderr } = await bench.command('cleanup')
         assert.deepEqual([code, stderr], [0, ''])
         const left = sh('nft list ruleset ip; ip link; ipset list -n; ipvsadm -Sn')
-        // The guard of 127.0.0.1 stays with route_localnet.
+        // The guard of 127.0.0.1 stays: it may be of kubelet.
         assert.doesNotMatch(left, /KUBE-(?!FIREWALL)|kube-ipvs0|10\.244/)
         assert.equal(left.split(native.rule.replace(/,related/, ',related')).length - 1, 2, left)
       })
