@@ -238,7 +238,7 @@ describe('DesiredFrontends', () => {
     })
 
   it('computes an owner again whose frontend the listener has refused to take', () => {
-    const desired = new DesiredFrontends(node)
+    const desired = new DesiredFrontends(node, {}, new Budget())
     const seen = new Recorder()
     const web = named('web', { externalIps: ['198.18.0.1', '198.18.0.2'] })
     const refusing = (): never => {
