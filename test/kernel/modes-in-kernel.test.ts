@@ -5,7 +5,6 @@
  */
 import assert from 'node:assert/strict'
 import type { ChildProcess } from 'node:child_process'
-import type { Socket } from 'node:net'
 import { after, before, describe, it } from 'node:test'
 import { ADDRESSES, Cluster } from '../support/cluster.ts'
 import type { Workbench } from '../support/daemon.ts'
@@ -23,7 +22,6 @@ describe('a node that changes its mode', () => {
   let cluster: Cluster
   let bench: Workbench
   let daemon: ChildProcess
-  const sockets = new Set<Socket>()
   before(async () => {
     cluster = Cluster.start()
     bench = bothFamilies({}, { mode: 'iptables', clusterCIDR: '10.244.0.0/16,fd00:10:244::/47' })
@@ -32,7 +30,6 @@ describe('a node that changes its mode', () => {
     await answers()
   })
   after(async () => {
-    for (const socket of sockets) socket.destroy()
     await bench.close()
     cluster.stop()
     sh('ipvsadm -C; ip link delete kube-ipvs0 2>/dev/null || true')
@@ -48,17 +45,14 @@ describe('a node that changes its mode', () => {
 
   /** Waits for the daemon itself: the kernel has served since the daemon before. */
   const runs = (mode: string): Promise<void> =>
-    eventually(async () => assert.equal(await (await fetch('http://127.0.0.1:10249/proxyMode')).text(), mode))
+    eventually(async () =>
+      assert.equal(
+        await (await fetch('http://127.0.0.1:10249/proxyMode', { signal: AbortSignal.timeout(5000) })).text(),
+        mode,
+      ),
+    )
 
-  /** A connection of the client that stays until it is ended. */
-  async function held(): Promise<{ readonly end: () => void }> {
-    const socket = await cluster.connect('client', PLACE)
-    sockets.add(socket.on('error', () => undefined))
-    const answered = new Promise((resolve) => socket.once('data', resolve))
-    socket.write('?\n')
-    await answered
-    return { end: () => socket.resetAndDestroy() }
-  }
+  const held = () => cluster.hold('client', PLACE)
 
   /** Active connections to the pod, and the exit code of the wait. */
   async function counted(): Promise<readonly unknown[]> {

@@ -106,17 +106,6 @@ class World {
   }
 }
 
-/** A connection of the client that somebody may end. */
-async function held(cluster: Cluster, to: Place): Promise<{ readonly end: () => void }> {
-  const socket = await cluster.connect('client', to)
-  socket.on('error', () => undefined)
-  // Until the pod has answered, nothing says that the connection is established.
-  const answered = new Promise((resolve) => socket.once('data', resolve))
-  socket.write('?\n')
-  await answered
-  return { end: () => socket.resetAndDestroy() }
-}
-
 describe('top and drain in ipvs mode', () => {
   let world: World
   const POD = ADDRESSES.b.IPv4
@@ -170,7 +159,7 @@ describe('top and drain in ipvs mode', () => {
   it('counts the connections there are', async () => {
     // The kernel may still be closing connections of the test before.
     assert.equal((await waits(`${ADDRESSES.a.IPv4},${ADDRESSES.b.IPv4}`, '--timeout', '60s')).code, 0)
-    const connections = [await held(world.cluster, WEB), await held(world.cluster, WEB)]
+    const connections = [await world.cluster.hold('client', WEB), await world.cluster.hold('client', WEB)]
     try {
       const { rows } = await world.json('--by', 'real-server', '--interval', '100ms', '--address', WEB.address)
       assert.deepEqual(rows.map(({ realServer, activeConnections }) => [realServer, activeConnections]).sort(), [
@@ -208,8 +197,8 @@ describe('top and drain in ipvs mode', () => {
 
   it('ends with 3 at the timeout, and with 0 when the last connection has closed', async () => {
     const [first, second] = [
-      await held(world.cluster, frontend(2, 'ClusterIP', 'IPv4', 'tcp')),
-      await held(world.cluster, V6),
+      await world.cluster.hold('client', frontend(2, 'ClusterIP', 'IPv4', 'tcp')),
+      await world.cluster.hold('client', V6),
     ]
     const target = `${POD},${ADDRESSES.b.IPv6}`
     const late = await waits(target, '--timeout', '300ms', '--output', 'json')
@@ -241,7 +230,7 @@ describe('top and drain in ipvs mode', () => {
     await eventually(async () => assert.equal(await world.cluster.ask('client', place, { withinMs: 1000 }), 'b node'))
     // The kernel may still be closing the connection of the last answer.
     assert.equal((await waits('demo/web-7', '--timeout', '60s')).code, 0)
-    const connection = await held(world.cluster, place)
+    const connection = await world.cluster.hold('client', place)
     const late = await waits('demo/web-7', '--timeout', '0s')
     assert.equal(late.code, 3, late.stderr)
     assert.match(late.stdout, /^1 active connection to demo\/web-7 left after \d+s$/m)
@@ -254,7 +243,7 @@ describe('top and drain in ipvs mode', () => {
 
   it('shows what drains, with the age and the Service that the daemon knows, and without a daemon', async () => {
     const place = frontend(1, 'ClusterIP', 'IPv4', 'tcp')
-    const both = [await held(world.cluster, place), await held(world.cluster, place)]
+    const both = [await world.cluster.hold('client', place), await world.cluster.hold('client', place)]
     assert.equal((await world.bench.command('drain')).stdout, 'nothing is draining on this node\n')
     world.bench.write('web.yaml', ...everyKind(1, ['a']))
     await eventually(async () => {
@@ -307,7 +296,7 @@ describe('top and drain in iptables mode', () => {
   })
 
   it('shows real servers without a daemon, with the names in the rules', async () => {
-    const { end } = await held(world.cluster, frontend(2, 'ClusterIP', 'IPv4', 'tcp'))
+    const { end } = await world.cluster.hold('client', frontend(2, 'ClusterIP', 'IPv4', 'tcp'))
     await world.bench.stop(world.daemon)
     try {
       const { rows } = await world.json('demo/every-kind-2', '--by', 'real-server', '--interval', '100ms')
@@ -323,7 +312,7 @@ describe('top and drain in iptables mode', () => {
 
   it('counts flows through Services, with a daemon and without, and says that nothing drains', async () => {
     const target = ADDRESSES.b.IPv4
-    const connection = await held(world.cluster, frontend(2, 'ClusterIP', 'IPv4', 'tcp'))
+    const connection = await world.cluster.hold('client', frontend(2, 'ClusterIP', 'IPv4', 'tcp'))
     assert.equal((await world.bench.command('drain', '--wait', target, '--timeout', '0s')).code, 3)
     const shown = await world.bench.command('drain')
     assert.match(shown.stderr, /nothing drains in iptables mode/)

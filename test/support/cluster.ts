@@ -19,7 +19,15 @@ import type { IpFamily, Protocol } from '../../src/values/protocol.ts'
 import { familyOf } from '../../src/values/address.ts'
 import { run, sh } from './programs.ts'
 import { deadline } from './deadline.ts'
-import { type Answer, exchange, type Failure, listenStream, listenUdp, openStream } from './exchange.ts'
+import {
+  type Answer,
+  exchange,
+  type Failure,
+  listenStream,
+  listenUdp,
+  openAnsweredStream,
+  openStream,
+} from './exchange.ts'
 import { inside, leave, type Namespace, type Place } from './net-namespace.ts'
 
 export type Addresses = Readonly<Record<IpFamily, string>>
@@ -221,6 +229,13 @@ export class Cluster {
   /** A lasting connection. */
   connect(from: From, to: Place): Promise<Socket> {
     return openStream(this.#namespaceOf(from), ownAddress(from, to), to, this.#nextPort(to))
+  }
+
+  /** A lasting connection that has been answered. */
+  async hold(from: From, to: Place): Promise<{ readonly end: () => void }> {
+    const socket = await openAnsweredStream(this.#namespaceOf(from), ownAddress(from, to), to, this.#nextPort(to))
+    socket.unref() // a test that fails leaves it behind
+    return { end: () => socket.resetAndDestroy() }
   }
 
   #nextPort({ protocol }: Place): number {

@@ -99,14 +99,16 @@ export class Workbench {
     return path
   }
 
-  /** Writes the configuration file again, with more fields; returns its content. */
+  /** Replaces the configuration file at once, with more fields; returns its content. */
   configure(more: Readonly<Record<string, unknown>>): Record<string, unknown> {
     const configuration: Record<string, unknown> = { ...this.#configuration, ...more }
     const firewall = firewallOfRun()
     // In a bare guest the daemon chooses by itself.
     if (firewall !== undefined && !isBareGuest)
       configuration['kubeIPVS'] = { firewall, ...Object(configuration['kubeIPVS']) }
-    writeFileSync(this.#configurationFile, JSON.stringify(configuration))
+    const path = this.#configurationFile
+    writeFileSync(`${path}.new`, JSON.stringify(configuration))
+    renameSync(`${path}.new`, path)
     return configuration
   }
 

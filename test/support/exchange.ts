@@ -63,6 +63,15 @@ export async function openStream(namespace: Namespace, address: string, to: Plac
   return streamOf(fd)
 }
 
+/** The same, once the other side has answered: until then nothing says that both sides have it. */
+export async function openAnsweredStream(...where: Parameters<typeof openStream>): Promise<Socket> {
+  const socket = await openStream(...where)
+  const answer = await answerOf(socket, deadline(10_000))
+  if (!isFailure(answer)) return socket
+  socket.resetAndDestroy()
+  throw new Error(`no answer to an established connection: ${answer}`)
+}
+
 /** Accepts connections of TCP or SCTP. */
 export function listenStream(namespace: Namespace, at: Place, accepted: (socket: Socket) => void): Server {
   return createServer(accepted).listen({ fd: boundSocket(namespace, at) })
