@@ -1,15 +1,14 @@
-/** The daemon, from its command line to its exit code. */
+/** The daemon, from its command line to the end of its process. */
+import { exitNow } from '../../native/exit-now.ts'
 import type { CommandLine } from './command-line.ts'
 import { reportFailure } from './failure.ts'
-import { printErrorText } from './output.ts'
+import { outputWritten, printErrorText } from './output.ts'
 import { run } from './run.ts'
 
-/** Resolves to the exit code. It never rejects. */
-export async function main({ flags, notices }: CommandLine): Promise<number> {
+/** Ends the process with the daemon's exit code. It never rejects. */
+export async function main({ flags, notices }: CommandLine): Promise<never> {
   if (notices.length > 0) printErrorText(notices.join('\n'))
-  try {
-    return await run(flags)
-  } catch (error) {
-    return reportFailure(error)
-  }
+  const code = await run(flags).catch(reportFailure)
+  await outputWritten()
+  return exitNow(code)
 }

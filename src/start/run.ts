@@ -2,6 +2,7 @@
  * `kube-ipvs`: the daemon, and with --once one pass. The exit codes are kube-proxy's: 1 for what
  * only a restart can repair, 128 and the signal's number after a signal.
  */
+import { exitNow } from '../../native/exit-now.ts'
 import { runDaemon } from '../daemon/daemon.ts'
 import { openLog } from '../serve/log.ts'
 import { CodedError } from '../values/errors.ts'
@@ -26,7 +27,7 @@ export async function run(flags: FlagValues): Promise<number> {
   process.on('uncaughtException', (error) => {
     log.error('Unexpected failure', { error: error.stack ?? error.message })
     log.close()
-    process.exit(1)
+    exitNow(1)
   })
   try {
     logWarnings(settings.warnings, log)
@@ -87,7 +88,7 @@ export function endSignal(): EndSignals {
   let isStopping = false
   for (const signal of SIGNALS)
     process.on(signal, () => {
-      if (isStopping) process.exit(SIGNAL_EXIT_CODE[signal])
+      if (isStopping) exitNow(SIGNAL_EXIT_CODE[signal])
       if (signal === 'SIGHUP' && takeHangup()) return
       isStopping = true
       resolve(signal)

@@ -158,7 +158,7 @@ export const MAY_IMPORT: Readonly<Record<string, readonly string[]>> = {
     'src/watch/api',
   ],
   // The command line, the settings, and the daemon as a command. Nothing of the daemon knows the command line.
-  'src/start': ['src/config', 'src/daemon', 'src/serve', 'src/values'],
+  'src/start': ['native/exit-now.ts', 'src/config', 'src/daemon', 'src/serve', 'src/values'],
   // Commands read the command line and print; they compose nothing. Some print rows of plans.
   'src/cli': [...COMMANDS, 'src/cli/explain', 'src/sync/plan.ts'],
   // What `explain` finds out and says: it compares items of tables, as their rooms describe them.
