@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { NODE_FLAGS } from '../../dev/node-flags.ts'
 import { firewallOfRun } from '../../dev/testing/firewalls.ts'
 import { isBareGuest } from './bare-guest.ts'
+import { deadline } from './deadline.ts'
 import { runOwnCommand } from './own-command.ts'
 import { type Container, inContainer } from './container-runtime.ts'
 import { type Manifest, node } from './manifests.ts'
@@ -19,6 +20,9 @@ const ASKING: readonly string[] = ['', 'status', 'diff', 'explain', 'top', 'drai
 
 /** Commands that end by themselves, and of which nothing is left then. */
 const QUICK: readonly string[] = ['status', 'diff', 'explain', 'top', 'drain', 'doctor', 'cleanup']
+
+/** Until a process that was asked to end, or ends by itself, has ended. */
+const LONGEST_END_MS = 60_000
 
 export interface Finished {
   readonly code: number | null
@@ -193,8 +197,9 @@ export class Workbench {
   async stop(child: ChildProcess, signal: NodeJS.Signals = 'SIGTERM'): Promise<number | null> {
     const ended = exitCode(child)
     child.kill(signal)
+    const code = await ended
     this.#running.delete(child)
-    return ended
+    return code
   }
 
   async close(): Promise<void> {
@@ -205,9 +210,20 @@ export class Workbench {
   }
 }
 
+/** null: a signal ended it. Rejects when it does not end. */
 function exitCode(child: ChildProcess): Promise<number | null> {
-  if (child.exitCode !== null) return Promise.resolve(child.exitCode)
-  return new Promise((resolve) => child.on('exit', (code) => resolve(code)))
+  if (child.exitCode !== null || child.signalCode !== null) return Promise.resolve(child.exitCode)
+  return new Promise((resolve, reject) => {
+    const limitMs = deadline(LONGEST_END_MS)
+    const late = setTimeout(
+      () => reject(new Error(`process ${child.pid} did not end within ${limitMs} ms: ${child.spawnargs.join(' ')}`)),
+      limitMs,
+    )
+    child.once('exit', (code) => {
+      clearTimeout(late)
+      resolve(code)
+    })
+  })
 }
 
 async function finished(child: ChildProcess): Promise<Finished> {
