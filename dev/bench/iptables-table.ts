@@ -5,7 +5,7 @@
  * read everything.
  */
 import { openNetfilter } from '../../native/open.ts'
-import { encodeListRules } from '../../src/nftables/rules.ts'
+import { encodeListRules } from '../../src/nftables/rule-message.ts'
 import { chainHash, endpointChain, serviceChain } from '../../src/modes/iptables/chains/chain-names.ts'
 import { MessageBatch } from '../../src/netlink/batch.ts'
 import { KernelError } from '../../src/netlink/errors.ts'

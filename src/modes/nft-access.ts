@@ -3,7 +3,8 @@
  * connection of its own.
  */
 import { askNetfilter } from '../../native/open.ts'
-import { deleteNftRules, listNftChains, listNftRules, visitNftRules } from '../nftables/rules.ts'
+import { deleteNftRules } from '../nftables/removal.ts'
+import { listNftChains, listNftRules, visitNftRules } from '../nftables/rules.ts'
 import { FIRST_WAIT_MS, MAX_MOVES, MOVES_WITHIN_MS } from '../iptables/jump-order.ts'
 import type { ChainLayout, LayoutJump } from '../iptables/layout.ts'
 import { portsTaken } from '../iptables/rival-rules.ts'

@@ -93,6 +93,11 @@ export class AttributeCursor {
     return Buffer.from(this.bytes.buffer, this.bytes.byteOffset + this.offset, end - this.offset).toString('utf8')
   }
 
+  /** The bytes of the payload, not copied. */
+  payload(): Uint8Array {
+    return this.bytes.subarray(this.offset, this.offset + this.length)
+  }
+
   /** The attributes inside this one. */
   nested(): AttributeCursor {
     return new AttributeCursor(this.bytes, this.offset, this.offset + this.length, this.#view)

@@ -7,9 +7,8 @@
 import { requestOf } from '../netlink/batch.ts'
 import type { DumpOptions, NetlinkConnection } from '../netlink/connection.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
-import type { NftFamily } from './rule-message.ts'
 import { type RuleForAnswers, ruleForAnswers } from './rule-for-answers.ts'
-import { decodeListedRule, encodeListRules } from './rule-message.ts'
+import { decodeRuleMessage, encodeListRules, type NftFamily } from './rule-message.ts'
 
 export interface TableName {
   readonly family: NftFamily
@@ -40,8 +39,8 @@ export async function chainsThatAcceptAnswers(
 ): Promise<readonly string[]> {
   const chains = new Map<string, ChainForAnswers>()
   const visit = (message: ReceivedMessage): undefined => {
-    const rule = decodeListedRule(message, { family, table })
-    if (rule !== undefined && !isLeftOut(rule.chain)) note(chains, rule.chain, ruleForAnswers(rule.expressions))
+    const { chain = '', expressions } = decodeRuleMessage(message, { family, table }) ?? {}
+    if (expressions !== undefined && !isLeftOut(chain)) note(chains, chain, ruleForAnswers(expressions))
   }
   await netlink.dump(
     requestOf((batch) => encodeListRules(batch, { family, table })),

@@ -1,9 +1,8 @@
 /** Chains of the private table and their rules on the wire. */
 import type { MessageBatch } from '../netlink/batch.ts'
-import { NLM_F_CREATE, NLM_F_DUMP } from '../netlink/constants.ts'
+import { NLM_F_CREATE } from '../netlink/constants.ts'
 import { netlinkError } from '../netlink/errors.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
-import type { AttributeCursor } from '../netlink/attributes.ts'
 import { netfilterFamily } from '../netlink/nfnetlink-codec.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { decodeExpression, type Expression } from './expression-codec.ts'
@@ -19,15 +18,12 @@ import {
   NFTA_HOOK_HOOKNUM,
   NFTA_HOOK_PRIORITY,
 } from './chain-message.ts'
+import { decodeRuleMessage, NFTA_RULE_CHAIN, NFTA_RULE_EXPRESSIONS, NFTA_RULE_USERDATA } from './rule-message.ts'
 import { encodeNetworks, messagesOfNetworks } from './set-codec.ts'
 import { type AnonymousSet, encodeStatement } from './statement-encoder.ts'
 import { type NftChain, type NftRule, type NftStatement, PRIVATE_TABLE } from './types.ts'
-import { beginNft, nftAttributes } from './wire.ts'
+import { beginNft } from './wire.ts'
 
-const NFTA_RULE_TABLE = 1
-const NFTA_RULE_CHAIN = 2
-const NFTA_RULE_EXPRESSIONS = 4
-const NFTA_RULE_USERDATA = 7
 const NLM_F_APPEND = 0x800
 /** NFTNL_UDATA_RULE_COMMENT */
 const COMMENT = 0
@@ -110,19 +106,6 @@ function commentBytes(comment: string): Uint8Array {
   return Uint8Array.of(COMMENT, text.length, ...text)
 }
 
-/** NFT_MSG_GETCHAIN of a family; the kernel knows no filter. */
-export function encodeGetChains(batch: MessageBatch, family: IpFamily): void {
-  beginNft(batch, 'GETCHAIN', NLM_F_DUMP, family)
-  batch.end()
-}
-
-/** NFT_MSG_GETRULE of the private table, or of one of its chains. */
-export function encodeGetRules(batch: MessageBatch, family: IpFamily, chain?: string): void {
-  beginNft(batch, 'GETRULE', NLM_F_DUMP, family, PRIVATE_TABLE)
-  if (chain !== undefined) batch.string(NFTA_RULE_CHAIN, chain)
-  batch.end()
-}
-
 /** A chain of a dump, without its rules; undefined for one of another table. */
 export function decodeChain(message: ReceivedMessage): NftChain | undefined {
   const family = netfilterFamily(message)
@@ -143,41 +126,21 @@ export interface ListedRule {
 }
 
 /** A rule of a dump; undefined for one of another table. */
-export function decodeListedRule(message: ReceivedMessage): ListedRule | undefined {
-  const attributes = nftAttributes(message, 'NEWRULE')
-  let [table, chain] = ['', '']
+export function decodePrivateRule(message: ReceivedMessage, family: IpFamily): ListedRule | undefined {
+  const rule = decodeRuleMessage(message, { family, table: PRIVATE_TABLE })
+  if (rule === undefined) return undefined
   const expressions: Expression[] = []
-  let comment: string | undefined
-  while (attributes.next())
-    switch (attributes.type) {
-      case NFTA_RULE_TABLE:
-        table = attributes.string()
-        if (table !== PRIVATE_TABLE) return undefined
-        break
-      case NFTA_RULE_CHAIN:
-        chain = attributes.string()
-        break
-      case NFTA_RULE_EXPRESSIONS: {
-        const list = attributes.nested()
-        while (list.next()) expressions.push(decodeExpression(list.nested()))
-        break
-      }
-      case NFTA_RULE_USERDATA:
-        comment = commentOf(attributes)
-        break
-      default:
-    }
-  return table === '' ? undefined : { chain, expressions, comment }
+  while (rule.expressions?.next()) expressions.push(decodeExpression(rule.expressions.nested()))
+  return { chain: rule.chain, expressions, comment: rule.userData && commentOf(rule.userData) }
 }
 
 /** Records of libnftnl; anybody may write others, which count as none. */
-function commentOf({ bytes, offset, length }: AttributeCursor): string | undefined {
-  const end = offset + length
-  for (let at = offset; at + 2 <= end; ) {
-    const size = bytes[at + 1] ?? 0
-    if (at + 2 + size > end) return undefined
-    if (bytes[at] === COMMENT) {
-      const text = bytes.subarray(at + 2, at + 2 + size)
+function commentOf(records: Uint8Array): string | undefined {
+  for (let at = 0; at + 2 <= records.length; ) {
+    const size = records[at + 1] ?? 0
+    if (at + 2 + size > records.length) return undefined
+    if (records[at] === COMMENT) {
+      const text = records.subarray(at + 2, at + 2 + size)
       const nul = text.indexOf(0)
       return Buffer.from(nul < 0 ? text : text.subarray(0, nul)).toString('utf8')
     }

@@ -3,8 +3,11 @@
  * such a message says. Which tables and hooks count is up to those who ask.
  */
 import type { AttributeCursor } from '../netlink/attributes.ts'
+import type { MessageBatch } from '../netlink/batch.ts'
+import { NLM_F_DUMP } from '../netlink/constants.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
-import { nftAttributes } from './wire.ts'
+import type { IpFamily } from '../values/protocol.ts'
+import { beginNft, nftAttributes } from './wire.ts'
 
 // linux/netfilter/nf_tables.h
 export const NFTA_CHAIN_TABLE = 1
@@ -40,6 +43,12 @@ export interface ListedHook {
   readonly name: (typeof HOOKS)[number] | undefined
   /** The kernel calls the chains of a hook from the lowest one on. */
   readonly priority: number
+}
+
+/** NFT_MSG_GETCHAIN of a family, or of all; the kernel knows no other filter. */
+export function encodeListChains(batch: MessageBatch, family?: IpFamily): void {
+  beginNft(batch, 'GETCHAIN', NLM_F_DUMP, family)
+  batch.end()
 }
 
 /** A chain of a dump, or of an announcement. */

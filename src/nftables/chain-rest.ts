@@ -10,7 +10,7 @@ import type { ReceivedMessage } from '../netlink/message.ts'
 import type { NftBaseChain } from './chains.ts'
 import { type NftVerdict, readExpressions } from './expressions.ts'
 import { expressionOf, isEndingTarget, nameInXtables } from './rule-for-answers.ts'
-import { decodeListedRule, encodeListRules } from './rule-message.ts'
+import { decodeRuleMessage, encodeListRules } from './rule-message.ts'
 import { NFTA_LIST_ELEM } from './wire.ts'
 
 /** Jumps that are followed from one base chain, and how deep: the kernel allows 16. */
@@ -73,10 +73,10 @@ function listUnconditional(
 
 /** A rule of the chain that has no condition and a verdict; undefined for every other one. */
 export function decodeUnconditional(message: ReceivedMessage, place: Place): Unconditional | undefined {
-  const rule = decodeListedRule(message, place)
-  if (rule === undefined) return undefined
+  const expressions = decodeRuleMessage(message, place)?.expressions
+  if (expressions === undefined) return undefined
   let ends = false
-  const again = rule.expressions.copy()
+  const again = expressions.copy()
   while (again.next()) {
     if (again.type !== NFTA_LIST_ELEM) continue
     const { name, data } = expressionOf(again.nested())
@@ -86,7 +86,7 @@ export function decodeUnconditional(message: ReceivedMessage, place: Place): Unc
   }
   if (ends) return { kind: 'reject', chain: '' }
   // Without a condition the family changes nothing.
-  return readExpressions(rule.expressions, 'IPv4').verdict
+  return readExpressions(expressions, 'IPv4').verdict
 }
 
 /** Expressions that look at nothing. */

@@ -4,15 +4,13 @@
  * before those of iptables do. Read-only.
  * @impure
  */
-import { type MessageBatch, requestOf } from '../netlink/batch.ts'
+import { requestOf } from '../netlink/batch.ts'
 import type { DumpOptions, NetlinkConnection } from '../netlink/connection.ts'
-import { NLM_F_DUMP } from '../netlink/constants.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
-import { decodeListedChain, type HOOKS, NF_DROP } from './chain-message.ts'
+import { decodeListedChain, encodeListChains, type HOOKS, NF_DROP } from './chain-message.ts'
 import type { NftFamily } from './rule-message.ts'
 import { noneWithoutNftables } from './tables.ts'
 import { PRIVATE_TABLE } from './types.ts'
-import { beginNft } from './wire.ts'
 
 /** NFPROTO_* of linux/netfilter.h: the families through which packets of IP pass. */
 export const FAMILIES: Readonly<Record<number, NftFamily>> = { 1: 'inet', 2: 'ip', 10: 'ip6' }
@@ -34,13 +32,13 @@ export async function listNftBaseChains(
   netlink: NetlinkConnection,
   options: DumpOptions = {},
 ): Promise<readonly NftBaseChain[]> {
-  return noneWithoutNftables(netlink.dump(requestOf(encodeListChains), decodeBaseChain, options))
-}
-
-/** NFT_MSG_GETCHAIN of all families. */
-export function encodeListChains(batch: MessageBatch): void {
-  beginNft(batch, 'GETCHAIN', NLM_F_DUMP)
-  batch.end()
+  return noneWithoutNftables(
+    netlink.dump(
+      requestOf((batch) => encodeListChains(batch)),
+      decodeBaseChain,
+      options,
+    ),
+  )
 }
 
 /** A base chain of a dump; undefined for any other chain, hook or family. */

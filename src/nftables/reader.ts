@@ -12,12 +12,14 @@ import type { NetlinkConnection } from '../netlink/connection.ts'
 import { KernelError, netlinkError } from '../netlink/errors.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
 import type { IpFamily } from '../values/protocol.ts'
-import { decodeChain, decodeListedRule, encodeGetChains, encodeGetRules, type ListedRule } from './chain-codec.ts'
+import { decodeChain, decodePrivateRule, type ListedRule } from './chain-codec.ts'
+import { encodeListChains } from './chain-message.ts'
 import { decodeElements, encodeGetElement, encodeGetElements } from './element-codec.ts'
+import { encodeListRules } from './rule-message.ts'
 import { decodeCount, decodeSet, encodeGetSet, encodeGetSets, type ListedSet, NetworksDecoder } from './set-codec.ts'
 import { decodeStatements, isAnonymous } from './statement-decoder.ts'
 import { decodePrivateTable, encodeGetTables, type ListedTable } from './table-codec.ts'
-import { CATCH_ALL, type NftChain, type NftElement, type NftRule, type NftSet } from './types.ts'
+import { CATCH_ALL, type NftChain, type NftElement, type NftRule, type NftSet, PRIVATE_TABLE } from './types.ts'
 
 /** Sets with fewer elements fit one datagram of a dump, so that they are read at once. */
 const SMALL = 100
@@ -140,7 +142,7 @@ export class PrivateTableReader {
   }
 
   async #chains(family: IpFamily, names: ReadonlySet<string> | undefined): Promise<readonly NftChain[] | undefined> {
-    const all = await this.#dump((batch) => encodeGetChains(batch, family), decodeChain)
+    const all = await this.#dump((batch) => encodeListChains(batch, family), decodeChain)
     const chains = names === undefined ? all : all.filter(({ name }) => names.has(name))
     const rules = await this.#rules(family, names)
     const byChain = new Map<string, NftRule[]>()
@@ -159,11 +161,16 @@ export class PrivateTableReader {
 
   async #rules(family: IpFamily, names: ReadonlySet<string> | undefined): Promise<readonly ListedRule[]> {
     // The kernel looks through all rules of the table for those of one chain.
-    if (names === undefined || names.size > 8)
-      return this.#dump((batch) => encodeGetRules(batch, family), decodeListedRule)
+    const chains = names === undefined || names.size > 8 ? [{}] : [...names].map((chain) => ({ chain }))
     const rules: ListedRule[] = []
-    for (const name of names)
-      rules.push(...(await this.#dump((batch) => encodeGetRules(batch, family, name), decodeListedRule)))
+    for (const chain of chains) {
+      const place = { family, table: PRIVATE_TABLE, ...chain }
+      const listed = await this.#dump(
+        (batch) => encodeListRules(batch, place),
+        (message) => decodePrivateRule(message, family),
+      )
+      for (const rule of listed) rules.push(rule)
+    }
     return rules
   }
 

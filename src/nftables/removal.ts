@@ -9,11 +9,8 @@ import { encodeBatchBegin, encodeBatchEnd, NFNL_SUBSYS } from '../netlink/nfnetl
 import type { IpFamily } from '../values/protocol.ts'
 import { NFTA_CHAIN_NAME } from './chain-message.ts'
 import type { NftPlace } from './rule.ts'
+import { NFTA_RULE_CHAIN, NFTA_RULE_HANDLE } from './rule-message.ts'
 import { beginNft } from './wire.ts'
-
-// linux/netfilter/nf_tables.h
-const NFTA_RULE_CHAIN = 2
-const NFTA_RULE_HANDLE = 3
 
 /** One message of a transaction. Without `handle` it is about all rules of the chain. */
 type Removal =
@@ -48,6 +45,20 @@ export async function removeNftChains(
   for (const removals of work)
     for (let first = 0; first < removals.length; first += PORTION)
       await remove(netlink, family, removals.slice(first, first + PORTION), options)
+}
+
+/**
+ * Deletes rules, each in a transaction of its own; one that is gone already counts as deleted.
+ * Rejects with the first refusal.
+ */
+export async function deleteNftRules(
+  netlink: NetlinkConnection,
+  family: IpFamily,
+  rules: readonly NftPlace[],
+  options: CallOptions = {},
+): Promise<void> {
+  for (const { table, chain, handle } of rules)
+    await remove(netlink, family, [{ kind: 'rules', table, chain, handle }], options)
 }
 
 /** A transaction has a message before and after them. */

@@ -1,26 +1,18 @@
 /**
- * Reads rules of nf_tables in the tables of iptables over nfnetlink, and deletes single ones: for
- * tables that the programs of iptables cannot print, or print wrongly, because they hold rules that
- * were made without iptables.
+ * Reads rules of nf_tables in the tables of iptables over nfnetlink: for tables that the programs of
+ * iptables cannot print, or print wrongly, because they hold rules that were made without iptables.
  * @impure
  */
-import { type MessageBatch, requestOf } from '../netlink/batch.ts'
+import { requestOf } from '../netlink/batch.ts'
 import type { CallOptions, DumpOptions, NetlinkConnection } from '../netlink/connection.ts'
-import { NLM_F_DUMP } from '../netlink/constants.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
-import { encodeBatchBegin, encodeBatchEnd, netfilterFamily, NFNL_SUBSYS } from '../netlink/nfnetlink-codec.ts'
+import { netfilterFamily } from '../netlink/nfnetlink-codec.ts'
 import type { IpFamily } from '../values/protocol.ts'
-import { decodeListedChain, NF_DROP } from './chain-message.ts'
+import { decodeListedChain, encodeListChains, NF_DROP } from './chain-message.ts'
 import { type NftRuleContent, readExpressions } from './expressions.ts'
-import type { NftChain, NftPlace, NftRule, NftRuleQuery } from './rule.ts'
+import type { NftChain, NftRule, NftRuleQuery } from './rule.ts'
+import { decodeRuleMessage, encodeListRules } from './rule-message.ts'
 import { noneWithoutNftables } from './tables.ts'
-import { beginNft, nftAttributes } from './wire.ts'
-
-// linux/netfilter/nf_tables.h
-const NFTA_RULE_TABLE = 1
-const NFTA_RULE_CHAIN = 2
-const NFTA_RULE_HANDLE = 3
-const NFTA_RULE_EXPRESSIONS = 4
 
 /**
  * The rules in the order of each chain. `netlink` is of NETLINK_NETFILTER. A table or chain that
@@ -95,61 +87,13 @@ export async function listNftChains(
   )
 }
 
-/**
- * Deletes rules, each in a transaction of its own; one that is gone already counts as deleted.
- * Rejects with the first refusal.
- */
-export async function deleteNftRules(
-  netlink: NetlinkConnection,
-  family: IpFamily,
-  rules: readonly NftPlace[],
-  options: CallOptions = {},
-): Promise<void> {
-  for (const rule of rules) {
-    const outcomes = await netlink.transact(
-      requestOf((batch) => encodeDeleteRule(batch, family, rule)),
-      options,
-    )
-    const refusal = outcomes.find((outcome) => outcome !== undefined)
-    if (refusal !== undefined && refusal.code !== 'ENOENT') throw refusal
-  }
-}
-
-/** NFT_MSG_GETRULE of a table or chain. */
-export function encodeListRules(batch: MessageBatch, { family, table, chain }: NftRuleQuery): void {
-  beginNft(batch, 'GETRULE', NLM_F_DUMP, family, table)
-  if (chain !== undefined) batch.string(NFTA_RULE_CHAIN, chain)
-  batch.end()
-}
-
-/** A rule of a dump; undefined for one that was not asked for: old kernels list more. */
+/** A rule of a dump; undefined for one that was not asked for. */
 export function decodeRule(message: ReceivedMessage, query: NftRuleQuery): NftRule | undefined {
-  const attributes = nftAttributes(message, 'NEWRULE')
-  const { family } = query
-  if (netfilterFamily(message) !== family) return undefined
-  let table = ''
-  let chain = ''
-  let handle = 0n
-  let content: NftRuleContent | undefined
-  while (attributes.next())
-    switch (attributes.type) {
-      case NFTA_RULE_TABLE:
-        table = attributes.string()
-        if (table !== query.table) return undefined
-        break
-      case NFTA_RULE_CHAIN:
-        chain = attributes.string()
-        if (query.chain !== undefined && chain !== query.chain) return undefined
-        break
-      case NFTA_RULE_HANDLE:
-        handle = attributes.u64be()
-        break
-      case NFTA_RULE_EXPRESSIONS:
-        content = readExpressions(attributes.nested(), family)
-        break
-      default:
-    }
-  return { table, chain, handle, ...(content ?? NOTHING) }
+  const rule = decodeRuleMessage(message, query)
+  if (rule === undefined) return undefined
+  const { chain, handle, expressions } = rule
+  const content = expressions === undefined ? NOTHING : readExpressions(expressions, query.family)
+  return { table: query.table, chain, handle, ...content }
 }
 
 /** A rule without expressions. */
@@ -162,29 +106,8 @@ const NOTHING: NftRuleContent = {
   comment: '',
 }
 
-function encodeListChains(batch: MessageBatch, family: IpFamily): void {
-  beginNft(batch, 'GETCHAIN', NLM_F_DUMP, family)
-  batch.end()
-}
-
 function chainOf(message: ReceivedMessage, family: IpFamily, table: string): NftChain | undefined {
   const { table: of, name, hook, policy } = decodeListedChain(message)
   if (netfilterFamily(message) !== family || of !== table) return undefined
   return { name, isBase: hook !== undefined, policy: policy === NF_DROP ? 'drop' : 'accept' }
-}
-
-/** A whole transaction. */
-export function encodeDeleteRule(batch: MessageBatch, family: IpFamily, { table, chain, handle }: NftPlace): void {
-  encodeBatchBegin(batch, NFNL_SUBSYS.NFTABLES)
-  beginNft(batch, 'DELRULE', 0, family, table)
-  batch.string(NFTA_RULE_CHAIN, chain)
-  batch.binary(NFTA_RULE_HANDLE, bigEndian(handle))
-  batch.end()
-  encodeBatchEnd(batch, NFNL_SUBSYS.NFTABLES)
-}
-
-function bigEndian(value: bigint): Uint8Array {
-  const bytes = new Uint8Array(8)
-  new DataView(bytes.buffer).setBigUint64(0, value)
-  return bytes
 }

@@ -1,7 +1,8 @@
 /** The message that lists chains of nf_tables, and the chains in answers of kernels. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { decodeBaseChain, encodeListChains, isBesideIptables, listNftBaseChains } from '../../src/nftables/chains.ts'
+import { encodeListChains } from '../../src/nftables/chain-message.ts'
+import { decodeBaseChain, isBesideIptables, listNftBaseChains } from '../../src/nftables/chains.ts'
 import { requestOf } from '../../src/netlink/batch.ts'
 import { NetlinkConnection } from '../../src/netlink/connection.ts'
 import { errorMessage, FakeTransport, hex, onlyMessage, requests, toHex } from '../netlink/wire.ts'
@@ -26,7 +27,7 @@ function chain(family: string, ...attributes: readonly string[]) {
 
 test('encodeListChains asks for the chains of all families', () => {
   // The flags are NLM_F_REQUEST, NLM_F_ACK and NLM_F_DUMP.
-  const batch = requestOf(encodeListChains)
+  const batch = requestOf((message) => encodeListChains(message))
   assert.equal(toHex(batch.seal(1, true)), toHex(hex('14000000 040a 0503 01000000 00000000 00000000')))
 })
 

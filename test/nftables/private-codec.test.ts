@@ -4,7 +4,7 @@ import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { type MessageBatch, requestOf } from '../../src/netlink/batch.ts'
 import type { ReceivedMessage } from '../../src/netlink/message.ts'
-import { decodeChain, decodeListedRule, encodeNewChain, encodeRule } from '../../src/nftables/chain-codec.ts'
+import { decodeChain, decodePrivateRule, encodeNewChain, encodeRule } from '../../src/nftables/chain-codec.ts'
 import { encodeElements, MAX_ELEMENTS, MAX_MAP_ELEMENTS } from '../../src/nftables/element-codec.ts'
 import { decodeSet, encodeNetworks, encodeNewSet, NetworksDecoder } from '../../src/nftables/set-codec.ts'
 import { decodeStatements } from '../../src/nftables/statement-decoder.ts'
@@ -104,7 +104,7 @@ describe('a message about a private table', () => {
       28000480 24000180 0b000100 72656a6563740000 14000280 08000100 00000000 05000200 03000000
       0e000700 0008 7265667573656400 0000`
     assert.equal(payload(encode), blanks(bytes))
-    const listed = decodeListedRule(received(encode))
+    const listed = decodePrivateRule(received(encode), 'IPv4')
     assert.equal(listed?.comment, 'refused')
     assert.deepEqual(
       decodeStatements(listed.expressions, 'IPv4', () => undefined),

@@ -4,7 +4,7 @@ import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { type MessageBatch, requestOf } from '../../src/netlink/batch.ts'
 import type { ReceivedMessage } from '../../src/netlink/message.ts'
-import { decodeChain, decodeListedRule, encodeNewChain, encodeRule } from '../../src/nftables/chain-codec.ts'
+import { decodeChain, decodePrivateRule, encodeNewChain, encodeRule } from '../../src/nftables/chain-codec.ts'
 import { decodeElements, encodeElements } from '../../src/nftables/element-codec.ts'
 import { decodeSet, encodeNewSet, NetworksDecoder } from '../../src/nftables/set-codec.ts'
 import { decodeStatements } from '../../src/nftables/statement-decoder.ts'
@@ -32,7 +32,7 @@ const READERS: readonly (readonly [
         1,
       ),
     (given) => {
-      const rule = decodeListedRule(given)
+      const rule = decodePrivateRule(given, 'IPv4')
       return rule && decodeStatements(rule.expressions, 'IPv4', () => undefined)
     },
   ],

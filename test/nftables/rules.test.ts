@@ -4,14 +4,9 @@
  */
 import assert from 'node:assert/strict'
 import { describe, it, test } from 'node:test'
-import {
-  decodeRule,
-  deleteNftRules,
-  encodeDeleteRule,
-  encodeListRules,
-  listNftChains,
-  listNftRules,
-} from '../../src/nftables/rules.ts'
+import { deleteNftRules, encodeRemovals } from '../../src/nftables/removal.ts'
+import { encodeListRules } from '../../src/nftables/rule-message.ts'
+import { decodeRule, listNftChains, listNftRules } from '../../src/nftables/rules.ts'
 import { requestOf } from '../../src/netlink/batch.ts'
 import { NetlinkConnection } from '../../src/netlink/connection.ts'
 import {
@@ -237,7 +232,7 @@ describe('over a connection', () => {
     )
 
   it('a rule is deleted by its handle, in a transaction of its own', async () => {
-    const batch = requestOf((one) => encodeDeleteRule(one, 'IPv4', PLACE))
+    const batch = requestOf((one) => encodeRemovals(one, 'IPv4', [{ kind: 'rules', ...PLACE }]))
     const expected =
       '14000000 1000 0100 01000000 00000000 0000000a' +
       '38000000 080a 0500 02000000 00000000 02000000 0b00 0100 66696c74657200 00 0a00 0200 494e50555400 0000 0c00 0300 0000000000000007' +

@@ -13,7 +13,7 @@ import { decodeEntries, encodeEntries } from '../../../../src/ipset/codec-entry.
 import { decodeHeader } from '../../../../src/ipset/codec-header.ts'
 import { decodeVersions } from '../../../../src/ipset/codec.ts'
 import { parseEntry } from '../../../../src/ipset/entry-text.ts'
-import { decodeChain, decodeListedRule, encodeRule } from '../../../../src/nftables/chain-codec.ts'
+import { decodeChain, decodePrivateRule, encodeRule } from '../../../../src/nftables/chain-codec.ts'
 import { decodeUnconditional } from '../../../../src/nftables/chain-rest.ts'
 import { decodeBaseChain } from '../../../../src/nftables/chains.ts'
 import { decodeElements, encodeElements } from '../../../../src/nftables/element-codec.ts'
@@ -69,8 +69,8 @@ const PRIVATE_SETS: readonly NftSet[] = FAMILIES.flatMap((family) => [
 
 /** Rules without a foreign part are written as they were read. */
 function readPrivateRule(message: ReceivedMessage): void {
-  const listed = decodeListedRule(message)
   const family = netfilterFamily(message)
+  const listed = decodePrivateRule(message, family ?? 'IPv4')
   if (listed === undefined || family === undefined) return
   const statements = decodeStatements(listed.expressions, family, () => ['10.0.0.0/8'])
   ruleText({ statements }, family)
@@ -84,7 +84,7 @@ function readPrivateRule(message: ReceivedMessage): void {
 }
 
 function statementsOf(message: ReceivedMessage, family: IpFamily): readonly NftStatement[] {
-  return decodeStatements(decodeListedRule(message)?.expressions ?? [], family, () => undefined)
+  return decodeStatements(decodePrivateRule(message, family)?.expressions ?? [], family, () => undefined)
 }
 
 function readElements(message: ReceivedMessage): void {
