@@ -2,7 +2,7 @@
  * Connections and subscriptions on real sockets; only composition calls these functions. Requests
  * and announcements never share a socket: an overrun of one must not lose the other's replies.
  */
-import type { AnnouncementReader } from '../src/netlink/announcements.ts'
+import type { AnnouncementReader, LossListener } from '../src/netlink/announcements.ts'
 import { NetlinkConnection } from '../src/netlink/connection.ts'
 import { NETLINK_NETFILTER, NETLINK_ROUTE } from '../src/netlink/constants.ts'
 import { KernelError } from '../src/netlink/errors.ts'
@@ -74,8 +74,9 @@ export interface RtnetlinkSubscription {
 export function openRtnetlinkEvents(
   subscription: RtnetlinkSubscription,
   listener: (event: RtnetlinkEvent) => void,
+  losses: LossListener,
 ): AnnouncementReader {
-  const events = rtnetlinkEvents(NetlinkSocket.open(NETLINK_ROUTE, subscription), listener)
+  const events = rtnetlinkEvents(NetlinkSocket.open(NETLINK_ROUTE, subscription), listener, losses)
   events.start()
   return events
 }

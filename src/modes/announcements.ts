@@ -8,6 +8,7 @@ import { openNetlinkGroups, openRtnetlinkEvents } from '../../native/open.ts'
 import type { ChainLayout } from '../iptables/layout.ts'
 import { concernsUs, type WatchesAdditions } from '../iptables/rule-changes.ts'
 import { NFNLGRP_NFTABLES, nftEvents } from '../nftables/events.ts'
+import type { LossListener } from '../netlink/announcements.ts'
 import {
   GENLGRP_CTRL,
   NETLINK_GENERIC,
@@ -25,11 +26,11 @@ import { earliest } from '../values/clock.ts'
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
 
 export interface Subscription {
-  /** Opens a socket and reads it; `onFailed` is called once, when the socket has failed and is closed. May throw. */
-  readonly open: (onFailed: (cause: unknown) => void) => { close(): void }
+  /** Opens a socket and reads it. May throw. */
+  readonly open: (losses: LossListener) => { close(): void }
   /** Announcements may have been lost: everything that they are about may have changed. */
   readonly onLost: () => void
-  /** The socket failed, or could not be opened again; opening is retried until it works. */
+  /** Announcements were lost, or the socket failed, or could not be opened again; opening is retried until it works. */
   readonly onError: (error: unknown) => void
 }
 
@@ -40,14 +41,20 @@ const REOPEN_MS = 1000
 export function keepListening({ open, onLost, onError }: Subscription): { close(): void } {
   let timer: NodeJS.Timeout | undefined
   let socket: { close(): void } | undefined
-  const failed = (cause: unknown): void => {
-    timer = setTimeout(reopen, REOPEN_MS)
-    onError(cause)
-    onLost()
+  const losses: LossListener = {
+    onOverrun(cause) {
+      onError(cause)
+      onLost()
+    },
+    onFailure(cause) {
+      timer = setTimeout(reopen, REOPEN_MS)
+      onError(cause)
+      onLost()
+    },
   }
   const reopen = (): void => {
     try {
-      socket = open(failed)
+      socket = open(losses)
     } catch (error) {
       timer = setTimeout(reopen, REOPEN_MS)
       return onError(error)
@@ -55,7 +62,7 @@ export function keepListening({ open, onLost, onError }: Subscription): { close(
     onLost()
   }
   try {
-    socket = open(failed)
+    socket = open(losses)
   } catch (error) {
     timer = setTimeout(reopen, REOPEN_MS)
     onError(error)
@@ -107,21 +114,10 @@ export function watchRoutes({ onRoute, ...options }: RouteWatchOptions): { close
 function watchRtnetlink(
   groups: readonly number[],
   { ignorePortIds = [], onLost, onError }: RtnetlinkWatchOptions,
-  onChange: (event: LinkEvent | AddressEvent | RouteEvent) => void,
+  onChange: (event: RtnetlinkEvent) => void,
 ): { close(): void } {
   return keepListening({
-    open: (onFailed) =>
-      openRtnetlinkEvents({ groups, ignorePortIds }, (event) => {
-        switch (event.kind) {
-          case 'overrun':
-            onError(event.cause)
-            return onLost()
-          case 'failed':
-            return onFailed(event.cause)
-          default:
-            return onChange(event)
-        }
-      }),
+    open: (losses) => openRtnetlinkEvents({ groups, ignorePortIds }, onChange, losses),
     onLost,
     onError,
   })
@@ -138,18 +134,11 @@ export interface FamilyWatchOptions {
 /** Reads announcements that a family of generic netlink was removed, until closed. */
 export function watchFamily({ family, onRemoved, onError }: FamilyWatchOptions): { close(): void } {
   return keepListening({
-    open: (onFailed) => {
-      const events = familyEvents(openNetlinkGroups(NETLINK_GENERIC, [GENLGRP_CTRL]), (event) => {
-        switch (event.kind) {
-          case 'overrun':
-            onError(event.cause)
-            return onRemoved()
-          case 'failed':
-            return onFailed(event.cause)
-          default:
-            return event.family === family ? onRemoved() : undefined
-        }
-      })
+    open: (losses) => {
+      const removed = (name: string): void => {
+        if (name === family) onRemoved()
+      }
+      const events = familyEvents(openNetlinkGroups(NETLINK_GENERIC, [GENLGRP_CTRL]), removed, losses)
       events.start()
       return events
     },
@@ -211,22 +200,15 @@ export function watchRules(options: RuleWatchOptions): { close(): void } {
       Math.max(0, waitMs),
     )
   }
-  const open = (onFailed: (cause: unknown) => void): { close(): void } => {
-    const transport = openNetlinkGroups(NETLINK_NETFILTER, [NFNLGRP_NFTABLES])
+  const open = (losses: LossListener): { close(): void } => {
     const opened = nftEvents(
-      transport,
+      openNetlinkGroups(NETLINK_NETFILTER, [NFNLGRP_NFTABLES]),
       (change) => concernsUs(change, layout, options.watches) && !iptables.isOwn(change.portId),
-      (event) => {
-        switch (event.kind) {
-          case 'changed':
-            onForeignWrite(event.change.portId)
-            return settle(event.change.family)
-          case 'overrun':
-            return report(...IP_FAMILIES)
-          case 'failed':
-            return onFailed(event.cause)
-        }
+      ({ family, portId }) => {
+        onForeignWrite(portId)
+        settle(family)
       },
+      losses,
     )
     opened.start()
     return opened

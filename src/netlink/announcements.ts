@@ -20,6 +20,9 @@ export interface AnnouncementListener {
   readonly onFailure: (cause: unknown) => void
 }
 
+/** What ends the certainty that every change was announced. */
+export type LossListener = Pick<AnnouncementListener, 'onOverrun' | 'onFailure'>
+
 /** Datagrams that are read before the event loop may run; the rest is read at its next turn. */
 const DATAGRAMS_PER_TURN = 64
 

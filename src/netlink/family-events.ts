@@ -3,29 +3,27 @@
  * because its module was unloaded. They reach every network namespace in which the family is.
  * @impure
  */
-import type { CodedError } from '../values/errors.ts'
-import { AnnouncementReader } from './announcements.ts'
+import { AnnouncementReader, type LossListener } from './announcements.ts'
 import { AttributeCursor } from './attributes.ts'
 import { CTRL_ATTR_FAMILY_NAME, CTRL_CMD_DELFAMILY, GENL_HDRLEN, GENL_ID_CTRL } from './constants.ts'
 import type { ReceivedMessage } from './message.ts'
 import type { Transport } from './transport.ts'
 
-export type FamilyEvent =
-  | { readonly kind: 'removed'; readonly family: string }
-  /** Announcements were lost. */
-  | { readonly kind: 'overrun'; readonly cause: CodedError }
-  /** The socket failed and was closed. */
-  | { readonly kind: 'failed'; readonly cause: unknown }
-
-/** @param transport a socket of NETLINK_GENERIC that has joined GENLGRP_CTRL and is used for nothing else */
-export function familyEvents(transport: Transport, listener: (event: FamilyEvent) => void): AnnouncementReader {
+/**
+ * @param transport a socket of NETLINK_GENERIC that has joined GENLGRP_CTRL and is used for nothing else
+ * @param onRemoved called with the name of the family
+ */
+export function familyEvents(
+  transport: Transport,
+  onRemoved: (family: string) => void,
+  losses: LossListener,
+): AnnouncementReader {
   return new AnnouncementReader(transport, {
     onMessage(message) {
       const family = removedFamily(message)
-      if (family !== undefined) listener({ kind: 'removed', family })
+      if (family !== undefined) onRemoved(family)
     },
-    onOverrun: (cause) => listener({ kind: 'overrun', cause }),
-    onFailure: (cause) => listener({ kind: 'failed', cause }),
+    ...losses,
   })
 }
 

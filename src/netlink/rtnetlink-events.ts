@@ -3,9 +3,8 @@
  * state to read again, never what it is.
  * @impure
  */
-import type { CodedError } from '../values/errors.ts'
 import { decodeAddress, type InterfaceAddress } from './address-codec.ts'
-import { AnnouncementReader } from './announcements.ts'
+import { AnnouncementReader, type LossListener } from './announcements.ts'
 import { RTM_DELADDR, RTM_DELLINK, RTM_DELROUTE, RTM_NEWADDR, RTM_NEWLINK, RTM_NEWROUTE } from './constants.ts'
 import { decodeLink, type Link } from './link-codec.ts'
 import type { ReceivedMessage } from './message.ts'
@@ -25,23 +24,22 @@ export type RtnetlinkEvent =
       readonly portId: number
     }
   | { readonly kind: 'route'; readonly change: Change; readonly route: Route; readonly portId: number }
-  /** Events were lost: the caller must read everything again. */
-  | { readonly kind: 'overrun'; readonly cause: CodedError }
-  /** The socket failed and was closed; this is the last event. */
-  | { readonly kind: 'failed'; readonly cause: unknown }
 
 /**
  * Reads the events of a socket that has joined RTNLGRP_* groups, once the caller has started it.
  * @param listener must not throw
  */
-export function rtnetlinkEvents(transport: Transport, listener: (event: RtnetlinkEvent) => void): AnnouncementReader {
+export function rtnetlinkEvents(
+  transport: Transport,
+  listener: (event: RtnetlinkEvent) => void,
+  losses: LossListener,
+): AnnouncementReader {
   return new AnnouncementReader(transport, {
     onMessage(message) {
       const event = decodeEvent(message)
       if (event !== undefined) listener(event)
     },
-    onOverrun: (cause) => listener({ kind: 'overrun', cause }),
-    onFailure: (cause) => listener({ kind: 'failed', cause }),
+    ...losses,
   })
 }
 

@@ -4,7 +4,7 @@
  * library for Node.
  * @impure
  */
-import { AnnouncementReader } from '../netlink/announcements.ts'
+import { AnnouncementReader, type LossListener } from '../netlink/announcements.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
 import { netfilterAttributes, netfilterFamily, netfilterMessage, NFNL_SUBSYS } from '../netlink/nfnetlink-codec.ts'
 import type { Transport } from '../netlink/transport.ts'
@@ -50,24 +50,17 @@ export function decodeNftChange(message: ReceivedMessage): NftChange | undefined
   return { kind: what.kind, family, table, chain, portId: message.portId }
 }
 
-export type NftEvent =
-  /** What concerns us of this family may have changed; the last of such changes. */
-  | { readonly kind: 'changed'; readonly change: NftChange }
-  /** Announcements were lost: both families may have changed. */
-  | { readonly kind: 'overrun' }
-  /** The socket failed and was closed; this is the last event. */
-  | { readonly kind: 'failed'; readonly cause: unknown }
-
 /**
- * Reads the changes that concern us, once the caller has started it. It makes one event for each
- * family and turn, because a flush is hundreds of announcements.
+ * Reads the changes that concern us, once the caller has started it. It reports the last one of
+ * each family and turn, because a flush is hundreds of announcements.
  * @param transport a socket of NETLINK_NETFILTER that has joined NFNLGRP_NFTABLES
- * @param listener must not throw
+ * @param onChange must not throw
  */
 export function nftEvents(
   transport: Transport,
   concernsUs: (change: NftChange) => boolean,
-  listener: (event: NftEvent) => void,
+  onChange: (change: NftChange) => void,
+  losses: LossListener,
 ): AnnouncementReader {
   const changed = new Map<IpFamily, NftChange>()
   return new AnnouncementReader(transport, {
@@ -78,9 +71,8 @@ export function nftEvents(
     onTurnEnd() {
       const changes = [...changed.values()]
       changed.clear()
-      for (const change of changes) listener({ kind: 'changed', change })
+      for (const change of changes) onChange(change)
     },
-    onOverrun: () => listener({ kind: 'overrun' }),
-    onFailure: (cause) => listener({ kind: 'failed', cause }),
+    ...losses,
   })
 }

@@ -4,7 +4,7 @@
  * writing are as many as its elements, so those are left out before anything of them is decoded.
  * @impure
  */
-import { AnnouncementReader } from '../netlink/announcements.ts'
+import { AnnouncementReader, type LossListener } from '../netlink/announcements.ts'
 import type { ReceivedMessage } from '../netlink/message.ts'
 import { netfilterAttributes, netfilterFamily, netfilterMessage, NFNL_SUBSYS } from '../netlink/nfnetlink-codec.ts'
 import type { Transport } from '../netlink/transport.ts'
@@ -36,13 +36,6 @@ export interface PrivateTableChange {
   readonly portId: number
 }
 
-export type PrivateTableEvent =
-  | ({ readonly kind: 'changed' } & PrivateTableChange)
-  /** Announcements were lost. */
-  | { readonly kind: 'overrun'; readonly cause: unknown }
-  /** The socket failed and was closed; this is the last event. */
-  | { readonly kind: 'failed'; readonly cause: unknown }
-
 /** Reads an announcement; undefined for one about other tables. */
 export function decodePrivateTableChange(message: ReceivedMessage): PrivateTableChange | undefined {
   const number = netfilterMessage(message, NFNL_SUBSYS.NFTABLES)
@@ -58,16 +51,17 @@ export function decodePrivateTableChange(message: ReceivedMessage): PrivateTable
 }
 
 /**
- * Reads the changes of others, once the caller has started it. It makes one event for each family
- * and turn, because a flush is hundreds of announcements.
+ * Reads the changes of others, once the caller has started it. It reports one of each family and turn,
+ * because a flush is hundreds of announcements.
  * @param transport a socket of NETLINK_NETFILTER that has joined NFNLGRP_NFTABLES
  * @param isOwn whether a port id is that of a socket of ours
- * @param listener must not throw
+ * @param onChange must not throw
  */
 export function privateTableEvents(
   transport: Transport,
   isOwn: (portId: number) => boolean,
-  listener: (event: PrivateTableEvent) => void,
+  onChange: (change: PrivateTableChange) => void,
+  losses: LossListener,
 ): AnnouncementReader {
   const changed = new Map<IpFamily, PrivateTableChange>()
   return new AnnouncementReader(transport, {
@@ -81,9 +75,8 @@ export function privateTableEvents(
     onTurnEnd() {
       const changes = [...changed.values()]
       changed.clear()
-      for (const change of changes) listener({ kind: 'changed', ...change })
+      for (const change of changes) onChange(change)
     },
-    onOverrun: (cause: unknown) => listener({ kind: 'overrun', cause }),
-    onFailure: (cause) => listener({ kind: 'failed', cause }),
+    ...losses,
   })
 }

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it, mock, test } from 'node:test'
 import { keepListening, RuleThrottle } from '../../src/modes/announcements.ts'
+import type { LossListener } from '../../src/netlink/announcements.ts'
+import { CodedError } from '../../src/values/errors.ts'
 
 class Sockets {
-  readonly failures: ((cause: unknown) => void)[] = []
+  readonly losses: LossListener[] = []
   readonly errors: unknown[] = []
   opened = 0
   closed = 0
@@ -12,10 +14,10 @@ class Sockets {
 
   listen(): { close(): void } {
     return keepListening({
-      open: (onFailed) => {
+      open: (losses) => {
         if (this.broken) throw new Error('EMFILE')
         this.opened++
-        this.failures.push(onFailed)
+        this.losses.push(losses)
         return { close: () => void this.closed++ }
       },
       onLost: () => void this.lost++,
@@ -32,7 +34,7 @@ describe('keepListening', () => {
     const sockets = new Sockets()
     sockets.listen()
     assert.deepEqual([sockets.opened, sockets.lost], [1, 0])
-    sockets.failures[0]?.('broken')
+    sockets.losses[0]?.onFailure('broken')
     assert.deepEqual([sockets.opened, sockets.lost, sockets.errors], [1, 1, ['broken']])
     mock.timers.tick(1000)
     assert.deepEqual([sockets.opened, sockets.lost], [2, 2])
@@ -58,21 +60,29 @@ describe('keepListening', () => {
     const sockets = new Sockets()
     sockets.listen()
     sockets.broken = true
-    sockets.failures[0]?.('broken')
+    sockets.losses[0]?.onFailure('broken')
     for (let second = 0; second < 3; second++) mock.timers.tick(1000)
     assert.deepEqual([sockets.opened, sockets.lost, sockets.errors.length], [1, 1, 4])
     sockets.broken = false
     mock.timers.tick(1000)
     assert.deepEqual([sockets.opened, sockets.lost], [2, 2])
-    sockets.failures[1]?.('again')
+    sockets.losses[1]?.onFailure('again')
     mock.timers.tick(1000)
     assert.equal(sockets.opened, 3)
+  })
+
+  it('keeps a socket whose announcements were lost', () => {
+    const sockets = new Sockets()
+    sockets.listen()
+    sockets.losses[0]?.onOverrun(new CodedError('netlink-overrun', 'full'))
+    mock.timers.tick(5000)
+    assert.deepEqual([sockets.opened, sockets.lost, String(sockets.errors[0])], [1, 1, 'CodedError: full'])
   })
 
   it('opens no socket after it was closed', () => {
     const sockets = new Sockets()
     const listening = sockets.listen()
-    sockets.failures[0]?.('broken')
+    sockets.losses[0]?.onFailure('broken')
     listening.close()
     mock.timers.tick(5000)
     assert.deepEqual([sockets.opened, sockets.closed], [1, 1])

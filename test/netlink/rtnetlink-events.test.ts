@@ -25,13 +25,16 @@ function listening(): {
         return `address ${event.change} ${event.address.address}`
       case 'route':
         return `route ${event.change} ${event.route.destination}/${event.route.prefixLength}`
-      case 'overrun':
-      case 'failed':
-        causes.push(event.cause)
-        return event.kind
     }
   }
-  const subscription = rtnetlinkEvents(transport, (event) => events.push(describeEvent(event)))
+  const lost = (how: string) => (cause: unknown) => {
+    causes.push(cause)
+    events.push(how)
+  }
+  const subscription = rtnetlinkEvents(transport, (event) => events.push(describeEvent(event)), {
+    onOverrun: lost('overrun'),
+    onFailure: lost('failed'),
+  })
   subscription.start()
   return { transport, events, subscription, causes }
 }
@@ -76,10 +79,15 @@ describe('rtnetlinkEvents', () => {
   it('delivers nothing after close, not even from the same datagram', () => {
     const transport = new FakeTransport()
     const events: RtnetlinkEvent[] = []
-    const subscription = rtnetlinkEvents(transport, (event) => {
-      events.push(event)
-      subscription.close()
-    })
+    const noLoss = { onOverrun: assert.fail, onFailure: (cause: unknown) => assert.fail(String(cause)) }
+    const subscription = rtnetlinkEvents(
+      transport,
+      (event) => {
+        events.push(event)
+        subscription.close()
+      },
+      noLoss,
+    )
     subscription.start()
     transport.deliver(join(added(), deleted()), added())
     assert.equal(events.length, 1)

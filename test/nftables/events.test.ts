@@ -43,7 +43,8 @@ describe('nftEvents', () => {
     const subscription = nftEvents(
       transport,
       ({ kind, portId }) => kind === 'rule-deleted' && portId !== 4711,
-      (event) => events.push(event.kind === 'changed' ? `${event.change.family} ${event.change.chain}` : event.kind),
+      ({ family, chain }) => events.push(`${family} ${chain}`),
+      { onOverrun: () => events.push('overrun'), onFailure: () => events.push('failed') },
     )
     subscription.start()
     return { transport, events, subscription }

@@ -45,7 +45,8 @@ describe('privateTableEvents', () => {
     const reader = privateTableEvents(
       transport,
       (portId) => portId === 4711,
-      (event) => events.push(event.kind === 'changed' ? `${event.family} ${event.isLost} ${event.portId}` : event.kind),
+      ({ family, isLost, portId }) => events.push(`${family} ${isLost} ${portId}`),
+      { onOverrun: () => events.push('overrun'), onFailure: () => events.push('failed') },
     )
     reader.start()
     return { transport, events }

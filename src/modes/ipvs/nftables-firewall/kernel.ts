@@ -123,21 +123,12 @@ function openedFirewall(
 /** Reads announcements of what others do to the tables until closed. */
 export function watchTables(ownPortId: number, { onChanged, onLost, onError }: TableListener): { close(): void } {
   return keepListening({
-    open: (onFailed) => {
+    open: (losses) => {
       const opened = privateTableEvents(
         openNetlinkGroups(NETLINK_NETFILTER, [NFNLGRP_NFTABLES]),
         (portId) => portId === ownPortId,
-        (event) => {
-          switch (event.kind) {
-            case 'changed':
-              return onChanged(event.family, event.isLost, event.portId)
-            case 'overrun':
-              onError(event.cause)
-              return onLost()
-            case 'failed':
-              return onFailed(event.cause)
-          }
-        },
+        ({ family, isLost, portId }) => onChanged(family, isLost, portId),
+        losses,
       )
       opened.start()
       return opened
