@@ -8,6 +8,19 @@ import { closeSync, constants, openSync, readFileSync, writeFileSync } from 'nod
 import { asError, errorText, type Problem } from '../values/errors.ts'
 import type { KernelSetting } from './kernel-settings.ts'
 
+/**
+ * Whether a setting is not 0; undefined where the kernel does not have it. It is read synchronously:
+ * Node's other threads may be in another network namespace than this one.
+ * @param name below /proc/sys: `net/ipv4/ip_forward`
+ */
+export function isSysctlOn(name: string): boolean | undefined {
+  try {
+    return readFileSync(`/proc/sys/${name}`, 'utf8').trim() !== '0'
+  } catch {
+    return undefined
+  }
+}
+
 /** Receives each setting that was changed, with its previous value; undefined where that could not be read. */
 export type SettingListener = (setting: KernelSetting, before: number | undefined) => void
 

@@ -7,9 +7,10 @@ import { excessMeans, type ItemsOfServices, type ServiceTable, type Wanted } fro
 import { definitionOf, type SetRole } from '../../ipset/catalogue.ts'
 import { roleOf } from '../../ipset/render.ts'
 import { entryKey, type SetEntry } from '../../ipset/types.ts'
+import { sameRealServer } from '../../ipvs/diff.ts'
 import { isDraining } from '../../ipvs/drains.ts'
 import { settingsInWords } from '../../ipvs/text.ts'
-import { type RealServer, realServerKey, type VirtualServer } from '../../ipvs/types.ts'
+import { realServerKey, type VirtualServer } from '../../ipvs/types.ts'
 import { type Live, rowOfWanted, type VirtualServerUse } from '../../modes/look/live-tables.ts'
 import {
   entriesAt,
@@ -141,7 +142,7 @@ function describe(
     if (want === undefined && isDraining(server.protocol, has)) return 'draining'
     if (wanted === undefined) return 'unknown'
     if (want === undefined) return 'extra'
-    return !sameSettings(want, has) ? 'differs' : want.weight === 0 ? 'suspect' : 'present'
+    return !sameRealServer(want, has) ? 'differs' : want.weight === 0 ? 'suspect' : 'present'
   }
   return {
     ...settingsInWords(server),
@@ -159,15 +160,6 @@ function describe(
       }
     }),
   }
-}
-
-function sameSettings(a: RealServer, b: RealServer): boolean {
-  return (
-    a.weight === b.weight &&
-    a.forwarding === b.forwarding &&
-    a.upperThreshold === b.upperThreshold &&
-    a.lowerThreshold === b.lowerThreshold
-  )
 }
 
 /** An item that nothing wants. */

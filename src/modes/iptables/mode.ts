@@ -1,7 +1,6 @@
 /**
  * iptables mode as the proxy sees it: joins the kernel, the dataplane and the settings of the node.
  */
-import { readFileSync } from 'node:fs'
 import { IptablesDataplane } from './dataplane.ts'
 import {
   countedPackets,
@@ -21,6 +20,7 @@ import { loopbackRefusal } from './chains/fixed-render.ts'
 import { IPTABLES_LAYOUT } from '../leftovers/layouts.ts'
 import { RuleCounts } from '../../metrics/rule-counts.ts'
 import type { KernelSources } from '../../metrics/sources.ts'
+import { isSysctlOn } from '../../node/sysctl.ts'
 import { nodePortRangesOf } from '../../service/node-addresses.ts'
 import { auditPeriodically } from '../../sync/audit.ts'
 import { type AuditObserver, type Mode, type ModeOptions, type ModeWatch, type NodeView, periodsOf } from '../mode.ts'
@@ -29,7 +29,7 @@ import { type AuditObserver, type Mode, type ModeOptions, type ModeWatch, type N
 const SETTLE_MS = 200
 /** kube-proxy rewrites all rules after an hour. Milliseconds. */
 const FULL_AUDIT_MS = 3_600_000
-const LIBERAL_FILE = '/proc/sys/net/netfilter/nf_conntrack_tcp_be_liberal'
+const LIBERAL = 'net/netfilter/nf_conntrack_tcp_be_liberal'
 
 export class IptablesMode implements Mode {
   readonly name = 'iptables'
@@ -264,11 +264,5 @@ export class IptablesMode implements Mode {
   }
 }
 
-function isLiberal(): boolean {
-  try {
-    return readFileSync(LIBERAL_FILE, 'utf8').trim() !== '0'
-  } catch {
-    // Connection tracking is not loaded yet, and its default is 0.
-    return false
-  }
-}
+/** Until connection tracking is loaded there is no setting, and its default is 0. */
+const isLiberal = (): boolean => isSysctlOn(LIBERAL) ?? false

@@ -3,7 +3,6 @@
  * be asked what has changed, so only virtual servers with new connections are read often, and all
  * reads together stay below a share of one core.
  */
-import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { CountedDestination } from '../../ipvs/codec-destinations.ts'
 import { CONNECTIONS } from '../../ipvs/codec-traffic.ts'
@@ -13,6 +12,7 @@ import { LONGEST_COPY_MS } from '../../ipvs/outlier-evidence.ts'
 import type { OutlierDecision } from '../../ipvs/outlier-states.ts'
 import type { Outliers } from '../../ipvs/outliers.ts'
 import type { VirtualServerKey } from '../../ipvs/types.ts'
+import { isSysctlOn } from '../../node/sysctl.ts'
 import { parseFrontendKey } from '../../service/frontends.ts'
 import type { ProblemLog } from '../../serve/problem-log.ts'
 import { AuditShare } from '../../sync/audit.ts'
@@ -273,13 +273,7 @@ export class OutlierWatch {
 }
 
 /** Kernels before 5.15 have no such setting, and always count. */
-function estimatorRuns(): boolean {
-  try {
-    return readFileSync(`/proc/sys/${SETTING}`, 'utf8').trim() !== '0'
-  } catch {
-    return true
-  }
-}
+const estimatorRuns = (): boolean => isSysctlOn(SETTING) ?? true
 
 function logDecision({ kind, owner, virtualServer, realServer, connections, waitMs }: OutlierDecision, log: Log): void {
   const about = { service: owner, realServer, virtualServer }

@@ -2,7 +2,6 @@
  * Reads what proxies of any mode have in the kernel, for `kube-ipvs status`. This changes nothing,
  * and needs neither a running daemon nor the API server.
  */
-import { readFileSync } from 'node:fs'
 import { definitionOf, MAX_ELEMENTS } from '../../ipset/catalogue.ts'
 import type { DecodedDestination } from '../../ipvs/codec-destinations.ts'
 import { isDraining } from '../../ipvs/drains.ts'
@@ -10,6 +9,7 @@ import { type SettingsInWords, settingsInWords } from '../../ipvs/text.ts'
 import { realServerKey, type VirtualServerFields, virtualServerKey } from '../../ipvs/types.ts'
 import { mayTranslate } from '../../nftables/nat-order.ts'
 import { kernelRelease } from '../../node/host.ts'
+import { isSysctlOn } from '../../node/sysctl.ts'
 import { findOtherProxies, type ProxyProcess } from '../../node/other-proxies.ts'
 import { CodedError } from '../../values/errors.ts'
 import { type SavedFrontend, savedFrontends } from '../iptables/saved-frontends.ts'
@@ -113,7 +113,7 @@ export function readKernelState(signal: AbortSignal): Promise<KernelState> {
       kernel: kernelRelease(),
       device,
       localRoutes: Array.from(virtualIps.routes.keys()).sort(),
-      ipv6Forwarding: readFlag('/proc/sys/net/ipv6/conf/all/forwarding'),
+      ipv6Forwarding: isSysctlOn('net/ipv6/conf/all/forwarding') ?? null,
       ...(await rulesState(look, rules, signal)),
       sets: await setsState(look, signal),
       ipvs,
@@ -220,14 +220,5 @@ async function setsState(look: Look, signal: AbortSignal): Promise<SetsState | n
     count: sets.length,
     entries: sets.reduce((sum, { elements }) => sum + elements, 0),
     grown: grown.map(({ name, maxElements }) => ({ name, maxElements })),
-  }
-}
-
-function readFlag(file: string): boolean | null {
-  try {
-    return readFileSync(file, 'utf8').trim() !== '0'
-  } catch {
-    // The kernel has no IPv6.
-    return null
   }
 }

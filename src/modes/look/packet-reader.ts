@@ -3,7 +3,6 @@
  * virtual servers and links are read once; routes and real servers are asked for as predictions
  * need them. This changes nothing, and needs neither a running daemon nor the API server.
  */
-import { readFileSync } from 'node:fs'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type {
   Answers,
@@ -18,6 +17,7 @@ import { PacketSet } from '../../explain/sets.ts'
 import type { Packet, PacketPath, RouteDecision } from '../../explain/types.ts'
 import { CATALOGUE } from '../../ipset/catalogue.ts'
 import { type RealServer, type VirtualServerFields, type VirtualServerKey, virtualServerKey } from '../../ipvs/types.ts'
+import { isSysctlOn } from '../../node/sysctl.ts'
 import { KernelError } from '../../netlink/errors.ts'
 import { RTN_LOCAL, RTN_UNICAST } from '../../netlink/route-codec.ts'
 import type { RtnetlinkConnection } from '../../netlink/rtnetlink.ts'
@@ -47,14 +47,14 @@ export class PacketReader {
       ...(await readVirtualServers(look, signal)),
       ...(await readLinks(look, links, signal)),
       sets: await readSets(look, signal),
-      ipvsTracksConnections: await isSet('net/ipv4/vs/conntrack'),
+      ipvsTracksConnections: isSet('net/ipv4/vs/conntrack'),
       forwards: {
-        IPv4: await isSet('net/ipv4/ip_forward'),
-        IPv6: await isSet('net/ipv6/conf/all/forwarding'),
+        IPv4: isSet('net/ipv4/ip_forward'),
+        IPv6: isSet('net/ipv6/conf/all/forwarding'),
       },
       seesBridged: {
-        IPv4: await isSet('net/bridge/bridge-nf-call-iptables'),
-        IPv6: await isSet('net/bridge/bridge-nf-call-ip6tables'),
+        IPv4: isSet('net/bridge/bridge-nf-call-iptables'),
+        IPv6: isSet('net/bridge/bridge-nf-call-ip6tables'),
       },
     }
     return new PacketReader(picture, look, new Map(links.map(({ index, name }) => [index, name])))
@@ -209,12 +209,5 @@ async function readSets(look: Look, signal: AbortSignal): Promise<ReadonlyMap<st
   return sets
 }
 
-/** Whether a setting below /proc/sys is not 0; false where the kernel does not have it. */
-async function isSet(name: string): Promise<boolean> {
-  try {
-    // Synchronously: Node's other threads may be in another network namespace than this one.
-    return readFileSync(`/proc/sys/${name}`, 'utf8').trim() !== '0'
-  } catch {
-    return false
-  }
-}
+/** Whether a setting is not 0; false where the kernel does not have it. */
+const isSet = (name: string): boolean => isSysctlOn(name) ?? false
