@@ -2,6 +2,7 @@
  * The answer of `kube-ipvs status` to the question whether this node is fine. A wrong object of a
  * tenant is a note and no reason against the node, unless the kernel lacks something because of it.
  */
+import { firstNames } from '../values/lists.ts'
 import { nodeReasons } from '../inspect/node-reasons.ts'
 import type { DaemonView } from '../inspect/view.ts'
 import { printable, quote } from '../values/quote.ts'
@@ -40,7 +41,9 @@ function kernelReasons({
   if (daemon === null && fallback !== null) reasons.push(`ipvs mode is not possible: ${fallback.message}`)
   if (processes.length > 1) {
     const names = processes.slice(0, NAMED).map(({ pid, name }) => `${quote(name)} (pid ${pid})`)
-    reasons.push(`${processes.length} proxies run and undo what the others write: ${named(names, processes.length)}`)
+    reasons.push(
+      `${processes.length} proxies run and undo what the others write: ${firstNames(names, names.length, processes.length)}`,
+    )
   }
   if (iptables.other !== null)
     reasons.push(`${iptables.other.chains} chains of a proxy are in iptables-${iptables.other.backEnd} too`)
@@ -69,7 +72,7 @@ function namedRows(rows: NonNullable<Status['rows']>, state: 'missing' | 'differ
   const wrong = rows.wrong.filter((row) => row.state === state).slice(0, NAMED)
   if (wrong.length === 0) return ''
   const names = wrong.map(({ table, key }) => `${printable(key)} (${printable(table)})`)
-  return `: ${named(names, rows[state])}`
+  return `: ${firstNames(names, names.length, rows[state])}`
 }
 
 function notesOf(daemon: DaemonView, { rows, natChains }: Pick<Status, 'rows' | 'natChains'>): string[] {
@@ -96,10 +99,7 @@ function translatingNotes({ mode, firewall }: DaemonView, chains: Status['natCha
   if (own.length === 0) return []
   const names = own.slice(0, NAMED).map(({ chain }) => quote(chain))
   const what = own.length === 1 ? 'the chain' : 'the chains'
-  return [`${what} ${named(names, own.length)} of nf_tables may take packets to Services ("kube-ipvs doctor" says how)`]
-}
-
-/** Names with the number of those that are left out. */
-function named(names: readonly string[], all: number): string {
-  return `${names.join(', ')}${all > names.length ? ` and ${all - names.length} more` : ''}`
+  return [
+    `${what} ${firstNames(names, names.length, own.length)} of nf_tables may take packets to Services ("kube-ipvs doctor" says how)`,
+  ]
 }

@@ -7,6 +7,7 @@
 import { familyOf } from '../values/address.ts'
 import { type Cidr, contains } from '../values/cidr.ts'
 import type { Problem, ProblemList } from '../values/errors.ts'
+import { firstNames } from '../values/lists.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import type { Service } from './objects.ts'
 
@@ -190,8 +191,7 @@ function refusal({ namespace, name }: Service, field: string, address: string, r
 const NAMED = 3
 
 function leftToHosts({ namespace, name }: Service, field: string, addresses: readonly string[]): Problem {
-  const shown = addresses.slice(0, NAMED).join(', ')
-  const more = addresses.length > NAMED ? ` and ${addresses.length - NAMED} more` : ''
+  const shown = firstNames(addresses, NAMED)
   const [what, whom] =
     addresses.length === 1 ? ['is an address of another host', 'it'] : ['are addresses of other hosts', 'them']
   return {
@@ -199,6 +199,6 @@ function leftToHosts({ namespace, name }: Service, field: string, addresses: rea
     about: 'object',
     subject: `service ${namespace}/${name}`,
     field,
-    message: `${shown}${more} ${what}, and left to ${whom} as with ipMode Proxy`,
+    message: `${shown} ${what}, and left to ${whom} as with ipMode Proxy`,
   }
 }

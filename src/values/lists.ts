@@ -18,3 +18,9 @@ export function present<T>(values: readonly (T | undefined)[]): readonly T[] {
   const isPresent = (value: T | undefined): value is T => value !== undefined
   return values.every(isPresent) ? values : values.filter(isPresent).slice()
 }
+
+/** The first of these names: `a, b and 2 more`. @param all how many there are, when some are not in the list */
+export function firstNames(names: readonly string[], most: number, all = names.length, between = ', '): string {
+  const shown = names.slice(0, most)
+  return `${shown.join(between)}${all > shown.length ? ` and ${all - shown.length} more` : ''}`
+}

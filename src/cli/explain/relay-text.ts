@@ -1,5 +1,6 @@
 /** Node ports at 127.0.0.1 and ::1 as lines: to which endpoints the relay sends, or why nobody listens. */
 import { isLoopback, parseEndpoint } from '../../values/address.ts'
+import { firstNames } from '../../values/lists.ts'
 import { printable } from '../../values/quote.ts'
 import type { RelayView } from '../../inspect/relay-view.ts'
 import { labelled, type Paper } from '../paper.ts'
@@ -33,8 +34,8 @@ function sentence({ state, because, endpoints, omitted }: RelayView): {
 } {
   if (state === 'failing') return { text: `nobody listens: ${printable(because)}`, isFine: false }
   if (state !== 'open') return { text: WHY[state], isFine: false }
-  const more = omitted === 0 ? '' : ` and ${omitted} more`
-  return { text: `the daemon listens and relays to ${endpoints.map(printable).join(', ')}${more}`, isFine: true }
+  const shown = firstNames(endpoints.map(printable), endpoints.length, endpoints.length + omitted)
+  return { text: `the daemon listens and relays to ${shown}`, isFine: true }
 }
 
 function addressOf(target: string): string {

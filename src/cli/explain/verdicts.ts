@@ -2,6 +2,7 @@
  * Why an endpoint is used or not, in words: one sentence for each verdict, with the names and
  * policies that decided.
  */
+import { firstNames } from '../../values/lists.ts'
 import type { EndpointView, ServicePortView } from '../../inspect/view.ts'
 import { isUsed, type Verdict } from '../../service/endpoints.ts'
 import { quote } from '../../values/quote.ts'
@@ -96,7 +97,5 @@ function zoneOf({ zone }: NodeNames): string {
 
 function listed(names: readonly string[], one: string, many: string): string {
   if (names.length === 0) return `no ${one}`
-  const shown = names.slice(0, MAX_NAMES).map(quote).join(', ')
-  const more = names.length > MAX_NAMES ? ` and ${names.length - MAX_NAMES} more` : ''
-  return `${names.length === 1 ? one : many} ${shown}${more}`
+  return `${names.length === 1 ? one : many} ${firstNames(names.map(quote), MAX_NAMES)}`
 }

@@ -12,6 +12,7 @@ import type { AuditShare } from '../../sync/audit.ts'
 import type { Budget } from '../../values/budget.ts'
 import type { Problem } from '../../values/errors.ts'
 import { newAuditBudget, newBudget } from '../../values/event-loop.ts'
+import { firstNames } from '../../values/lists.ts'
 import type { Log } from '../../values/log.ts'
 import { CLEANUP_LAYOUT } from '../leftovers/layouts.ts'
 
@@ -152,6 +153,6 @@ export function droppingText(dropping: readonly DroppingChain[]): string {
   const named = dropping
     .slice(0, NAMED)
     .map((one) => `chain ${one.chain} of table ${one.table} drops answers to clients: "${ruleToAdd(one)}"`)
-  const more = dropping.length > NAMED ? ` and ${dropping.length - NAMED} more` : ''
-  return `an accept of the nftables firewall does not overrule a drop of another table; ${named.join('; ')}${more}`
+  const first = firstNames(named, NAMED, dropping.length, '; ')
+  return `an accept of the nftables firewall does not overrule a drop of another table; ${first}`
 }

@@ -21,6 +21,7 @@ import { isSysctlOn } from '../../node/sysctl.ts'
 import { KernelError } from '../../netlink/errors.ts'
 import { RTN_LOCAL, RTN_UNICAST } from '../../netlink/route-codec.ts'
 import type { RtnetlinkConnection } from '../../netlink/rtnetlink.ts'
+import { firstNames } from '../../values/lists.ts'
 import { CodedError, errorText } from '../../values/errors.ts'
 import { isLinkLocal, isLoopback } from '../../values/address.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
@@ -149,16 +150,12 @@ async function policyRouting(rtnetlink: RtnetlinkConnection, signal: AbortSignal
   try {
     const rules = (await rtnetlink.listPolicyRules({ signal })).filter(({ selectors }) => selectors.length > 0)
     if (rules.length === 0) return []
-    const named = rules
-      .slice(0, MAX_RULES)
-      .map(({ family, priority, table, selectors }) => {
-        const words = [...(family === 'IPv6' ? ['-6'] : []), `${priority}:`, ...selectors, `lookup ${table}`]
-        return `"${words.join(' ')}"`
-      })
-      .join(', ')
-    const more = rules.length > MAX_RULES ? ` and ${rules.length - MAX_RULES} more` : ''
+    const named = rules.slice(0, MAX_RULES).map(({ family, priority, table, selectors }) => {
+      const words = [...(family === 'IPv6' ? ['-6'] : []), `${priority}:`, ...selectors, `lookup ${table}`]
+      return `"${words.join(' ')}"`
+    })
     return [
-      `policy routing by the client or the interface (ip rule) is followed only where a packet arrives, not for what IPVS sends and for answers: ${named}${more}`,
+      `policy routing by the client or the interface (ip rule) is followed only where a packet arrives, not for what IPVS sends and for answers: ${firstNames(named, MAX_RULES, rules.length)}`,
     ]
   } catch (error) {
     return [`the rules of policy routing cannot be read: ${errorText(error)}`]

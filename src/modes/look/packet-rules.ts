@@ -10,6 +10,7 @@ import { isBesideIptables, isPrivateChain, listNftBaseChains, type NftBaseChain 
 import { NFT_FAMILY, type NftItem } from '../../nftables/types.ts'
 import { legacyTables } from '../../node/legacy-tables.ts'
 import { CodedError, errorText } from '../../values/errors.ts'
+import { firstNames } from '../../values/lists.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import { allRulesOf } from '../nft-access.ts'
 import type { Look } from './look.ts'
@@ -104,9 +105,8 @@ function otherRules(baseChains: BaseChains): readonly string[] {
   if (baseChains instanceof Error) return [`the chains of nftables cannot be listed: ${errorText(baseChains)}`]
   const chains = baseChains.filter((chain) => isBesideIptables(chain) && !isPrivateChain(chain))
   if (chains.length === 0) return []
-  const names = chains.slice(0, MAX_NAMED).map(({ family, table, chain }) => `${family} ${table} ${chain}`)
-  const more = chains.length > MAX_NAMED ? ` and ${chains.length - MAX_NAMED} more` : ''
-  return [`chains of nftables also see packets, and are not judged: ${names.join(', ')}${more}`]
+  const names = chains.map(({ family, table, chain }) => `${family} ${table} ${chain}`)
+  return [`chains of nftables also see packets, and are not judged: ${firstNames(names, MAX_NAMED)}`]
 }
 
 /** What the nftables firewall has, whoever wrote it; nothing where the kernel has no nf_tables. */
@@ -122,9 +122,8 @@ async function readPrivateTables(
 
 function foreignChains({ foreignChains: chains, name }: PrivateRules): readonly string[] {
   if (chains.length === 0) return []
-  const names = chains.slice(0, MAX_NAMED).join(', ')
-  const more = chains.length > MAX_NAMED ? ` and ${chains.length - MAX_NAMED} more` : ''
+  const names = firstNames(chains, MAX_NAMED)
   return [
-    `chains of the table ${name} have a hook or a policy that kube-ipvs never writes, and are not judged: ${names}${more}`,
+    `chains of the table ${name} have a hook or a policy that kube-ipvs never writes, and are not judged: ${names}`,
   ]
 }

@@ -7,6 +7,7 @@ import type { Service, ServicePortSpec, TrafficPolicy } from '../../service/obje
 import { familyOf } from '../../values/address.ts'
 import { formatCidr, parseCidr } from '../../values/cidr.ts'
 import { parseProtocol, type IpFamily } from '../../values/protocol.ts'
+import { firstNames } from '../../values/lists.ts'
 import { SERVICE_ANNOTATION } from '../../values/well-known.ts'
 import {
   addressOf,
@@ -219,8 +220,7 @@ function guardedVips(vips: readonly string[], ranges: readonly string[], finding
   const guarded = vips.filter((vip) => families.has(familyOf(vip)))
   if (guarded.length === vips.length) return vips
   const open = vips.filter((vip) => !families.has(familyOf(vip)))
-  const more = open.length > MAX_NAMED ? ` and ${open.length - MAX_NAMED} more` : ''
-  const message = `leave no range for ${open.slice(0, MAX_NAMED).join(', ')}${more}: left out, because everyone could connect`
+  const message = `leave no range for ${firstNames(open, MAX_NAMED)}: left out, because everyone could connect`
   findings.add('invalid-range', SOURCE_RANGES, message)
   return guarded
 }
