@@ -1,11 +1,10 @@
 /**
- * `npm run release`: checks that this commit may be released, runs what must pass, and writes
- * image, chart, SBOMs, OpenVEX, provenance and checksums into a folder. It pushes nothing; its last lines
+ * `npm run release`: checks that this commit may be released, runs what must pass, and writes images,
+ * chart, SBOMs, OpenVEX, provenance and checksums into a folder. It pushes nothing; its last lines
  * say what to push where.
  */
 import { createHash } from 'node:crypto'
 import {
-  copyFileSync,
   createReadStream,
   createWriteStream,
   mkdirSync,
@@ -24,14 +23,13 @@ import { createGzip } from 'node:zlib'
 import { parse } from 'yaml'
 import { VERSION } from '../src/values/well-known.ts'
 import { findHelm } from './helm/program.ts'
-import { assemble, releaseTime } from './image/assemble.ts'
-import { type Architecture, ARCHITECTURES, architectureOf, DEBIAN_NAME, SBOM_PATH } from './image/contents.ts'
+import { releaseTime } from './image/assemble.ts'
+import { type Architecture, ARCHITECTURES, architectureOf } from './image/contents.ts'
 import { plainMode, tarOf } from './image/layer.ts'
 import { type Comparison, compareWithPublished } from './image/node-binary.ts'
-import { writeLayout } from './image/oci-layout.ts'
-import type { Component } from './image/sbom.ts'
 import { ownFolder } from './own-folder.ts'
 import { Unmet, finish, projectFolder, say, tail } from './progress.mjs'
+import { type ReleasedImage, writeImages } from './release/images.ts'
 import { provenance, type Subject } from './release/provenance.ts'
 import { readReleaseTexts, versionProblems } from './release/versions.ts'
 import { ageProblem, openVex, readReview } from './release/vulnerabilities.ts'
@@ -68,37 +66,17 @@ async function release(options: ReleaseOptions): Promise<void> {
     source,
   }
   const comparisons: Partial<Record<Architecture, Comparison>> = {}
-  const components = new Map<string, Component>()
-  const work = mkdtempSync(join(tmpdir(), 'kube-ipvs-release-'))
-  let image: string
-  try {
-    const assembled: { arch: Architecture; folder: string }[] = []
-    for (const arch of architectures) {
-      if (!isDryRun) comparisons[arch] = await comparedNode(arch)
-      const folder = join(work, arch)
-      for (const one of await assemble({ arch, into: folder, env: process.env, epochSeconds }))
-        components.set(one.purl, one)
-      copyFileSync(
-        join(folder, 'program', SBOM_PATH),
-        join(into, `kube-ipvs-${VERSION}-linux-${DEBIAN_NAME[arch]}.spdx.json`),
-      )
-      assembled.push({ arch, folder })
-    }
-    say('Writing the image ...')
-    const layout = join(work, 'oci')
-    image = (await writeLayout(layout, assembled, facts, `v${VERSION}`)).index.digest
-    await pipeline(Readable.from(tarOf(layout, plainMode)), createWriteStream(join(into, imageFile)))
-  } finally {
-    rmSync(work, { recursive: true, force: true })
-  }
+  if (!isDryRun) for (const arch of architectures) comparisons[arch] = await comparedNode(arch)
+  const images = await writeImages({ into, architectures, epochSeconds, facts })
+  const components = new Map(images.flatMap((image) => image.components).map((one) => [one.purl, one]))
   const vex = openVex(readReview(), VERSION, facts.created)
   writeFileSync(join(into, `kube-ipvs-${VERSION}.openvex.json`), `${JSON.stringify(vex, undefined, 2)}\n`)
   const chart = await packageChart(into)
   const subjects = await subjectsOf(into)
-  const inRegistry = { name: repository(), sha256: image.replace('sha256:', '') }
+  const inRegistry = images.map(({ digest }) => ({ name: repository(), sha256: digest.replace('sha256:', '') }))
   const statement = provenance({
     version: VERSION,
-    subjects: [...subjects, inRegistry],
+    subjects: [...subjects, ...inRegistry],
     revision,
     source,
     components: [...components.values()],
@@ -111,10 +89,8 @@ async function release(options: ReleaseOptions): Promise<void> {
   writeFileSync(join(into, `kube-ipvs-${VERSION}.provenance.json`), `${JSON.stringify(statement, undefined, 2)}\n`)
   const sums = (await subjectsOf(into)).map(({ name, sha256 }) => `${sha256}  ${name}\n`)
   writeFileSync(join(into, 'SHA256SUMS'), sums.join(''))
-  process.stdout.write(nextSteps(options, image, chart, problems))
+  process.stdout.write(nextSteps(options, images, chart, problems))
 }
-
-const imageFile = `kube-ipvs-${VERSION}.oci.tar`
 
 /** What keeps this checkout from being released, one sentence each. */
 async function problemsOfCheckout(): Promise<readonly string[]> {
@@ -189,12 +165,15 @@ function repository(): string {
 
 function nextSteps(
   { into, isDryRun }: ReleaseOptions,
-  image: string,
+  images: readonly ReleasedImage[],
   chart: string | undefined,
   problems: readonly string[],
 ): string {
   const to = repository()
-  const head = [`Release ${VERSION} is in ${into}. Nothing was pushed.`, `Image ${to}@${image}`]
+  const head = [
+    `Release ${VERSION} is in ${into}. Nothing was pushed.`,
+    ...images.map(({ tag, digest }) => `Image ${to}:${tag}@${digest}`),
+  ]
   const dry = [
     'This was a dry run: no tests ran, Node was not compared with nodejs.org, and nothing of it may be pushed.',
     ...problems.map((problem) => `A release would be refused: ${problem}`),
@@ -204,7 +183,9 @@ function nextSteps(
     `  minisign -S -s KEY -m ${into}/SHA256SUMS -t "kube-ipvs ${VERSION}"`,
     `  node dev/release/verify.mjs ${into} --key KEY.pub`,
     'To publish it:',
-    `  skopeo copy --all oci-archive:${join(into, imageFile)}:v${VERSION} docker://${to}:v${VERSION}`,
+    ...images.map(
+      ({ tag, file }) => `  skopeo copy --all oci-archive:${join(into, file)}:${tag} docker://${to}:${tag}`,
+    ),
     `  helm push ${join(into, chart ?? '')} oci://${to.replace(/\/[^/]+$/, '')}/charts`,
     `  git tag -s v${VERSION} && git push origin v${VERSION}`,
     `  gh release create v${VERSION} ${into}/*`,
