@@ -7,12 +7,10 @@
 import { type SetName, setName } from '../../../ipset/catalogue.ts'
 import type { SetEntry } from '../../../ipset/types.ts'
 import type { FrontendKey } from '../../../service/frontends.ts'
-import { type Clock, earliest } from '../../../values/clock.ts'
+import type { Clock } from '../../../values/clock.ts'
 import { IP_FAMILIES, type IpFamily } from '../../../values/protocol.ts'
+import { FirewallWaits } from '../firewall-waits.ts'
 import { type MissingRules, missingRules, type RulesMirror } from './rules/missing-rules.ts'
-
-/** A new virtual server waits for its rules this long, in milliseconds. */
-export const RULES_WAIT_MS = 15_000
 
 const FIREWALLS: ReadonlySet<SetName> = new Set(IP_FAMILIES.map((family) => setName('LOAD-BALANCER-FW', family)))
 const ALL_MISSING: MissingRules = { forAll: true, sets: new Set() }
@@ -32,7 +30,7 @@ export interface AdmissionOptions {
 
 export class Admission {
   readonly #options: AdmissionOptions
-  readonly #waits: RuleWaits
+  readonly #waits: FirewallWaits<SetName | 'all'>
   /** Frontends with source ranges. */
   readonly #restricted = new Set<FrontendKey>()
   readonly #missing = new Map<IpFamily, MissingRules>()
@@ -40,7 +38,7 @@ export class Admission {
 
   constructor(options: AdmissionOptions) {
     this.#options = options
-    this.#waits = new RuleWaits(options.now, options.onOverdue)
+    this.#waits = new FirewallWaits(options.now, options.onOverdue)
   }
 
   restrict(key: FrontendKey, isRestricted: boolean): void {
@@ -52,7 +50,7 @@ export class Admission {
   rules(mirror: RulesMirror, family: IpFamily): void {
     const [before, now] = [this.#missing.get(family) ?? ALL_MISSING, missingRules(mirror, family)]
     this.#missing.set(family, now)
-    this.#waits.keep(family, now)
+    this.#waits.keep(family, (need) => (need === 'all' ? now.forAll : now.sets.has(need)))
     if ((before.forAll && !now.forAll) || [...before.sets].some((set) => !now.sets.has(set))) this.#hasChanged = true
   }
 
@@ -80,7 +78,7 @@ export class Admission {
   }
 
   /**
-   * Rules that do not come are awaited for RULES_WAIT_MS, those of source ranges without end. Rules
+   * Rules that do not come are awaited for FIREWALL_WAIT_MS, those of source ranges without end. Rules
    * may be written in the middle of a pass: then the rest of the pass waits for the next one, with
    * the virtual servers that had to wait before. Otherwise the last Services would be added before
    * the API server's.
@@ -97,53 +95,5 @@ export class Admission {
       if (sets.has(set) && (FIREWALLS.has(set) || !this.#waits.isOver(family, set))) mustWait = true
     if (mustWait || !this.#restricted.has(key)) return !mustWait
     return missing !== ALL_MISSING && entries.every((entry) => !FIREWALLS.has(entry.set) || has(entry))
-  }
-}
-
-type Need = SetName | 'all'
-
-/** Since when new virtual servers wait for rules, by family and need. */
-class RuleWaits {
-  readonly #now: Clock
-  readonly #onOver: (family: IpFamily) => void
-  readonly #begun = new Map<IpFamily, Map<Need, { readonly untilMs: number; isOver: boolean }>>()
-
-  constructor(now: Clock, onOver: (family: IpFamily) => void) {
-    this.#now = now
-    this.#onOver = onOver
-  }
-
-  /** Whether the wait for this need is over; begins it when it is new. */
-  isOver(family: IpFamily, need: Need): boolean {
-    const waits = this.#begun.get(family) ?? new Map<Need, { readonly untilMs: number; isOver: boolean }>()
-    this.#begun.set(family, waits)
-    const wait = waits.get(need)
-    if (wait === undefined) waits.set(need, { untilMs: this.#now() + RULES_WAIT_MS, isOver: false })
-    return wait?.isOver === true
-  }
-
-  /** Forgets the waits for rules that are there. */
-  keep(family: IpFamily, { forAll, sets }: MissingRules): void {
-    const waits = this.#begun.get(family)
-    for (const need of waits?.keys() ?? []) if (need === 'all' ? !forAll : !sets.has(need)) waits?.delete(need)
-  }
-
-  /** Ends the waits that are over; whether there were any. */
-  takeEnded(): boolean {
-    const nextMs = this.nextEndMs()
-    if (nextMs === undefined || nextMs > this.#now()) return false
-    const nowMs = this.#now()
-    for (const [family, waits] of this.#begun) {
-      const ended = Array.from(waits.values()).filter(({ isOver, untilMs }) => !isOver && untilMs <= nowMs)
-      const isFirst = !Array.from(waits.values()).some(({ isOver }) => isOver)
-      for (const wait of ended) wait.isOver = true
-      if (ended.length > 0 && isFirst) this.#onOver(family)
-    }
-    return true
-  }
-
-  nextEndMs(): number | undefined {
-    const waits = Array.from(this.#begun.values()).flatMap((ofFamily) => Array.from(ofFamily.values()))
-    return earliest(...waits.map(({ untilMs, isOver }) => (isOver ? undefined : untilMs)))
   }
 }

@@ -34,7 +34,8 @@ import type {
   FirewallSources,
 } from '../firewall.ts'
 import { WantedRules } from './rules/wanted-rules.ts'
-import { Admission, RULES_WAIT_MS } from './admission.ts'
+import { FIREWALL_WAIT_MS } from '../firewall-waits.ts'
+import { Admission } from './admission.ts'
 import { FirewallEntries } from './entries.ts'
 import { type FirewallTables, type FirewallTablesOptions, listTables, sizesOf } from './tables.ts'
 
@@ -100,7 +101,7 @@ export class IptablesFirewall implements Firewall {
     this.#admission = new Admission({
       now,
       onOverdue: (ipFamily) => {
-        const waited = `${RULES_WAIT_MS / 1000}s`
+        const waited = `${FIREWALL_WAIT_MS / 1000}s`
         log.warn('Rules are still missing; adding virtual servers without them', { ipFamily, waited })
       },
       entriesOf: (key) => this.#entries.samplesOf(key),

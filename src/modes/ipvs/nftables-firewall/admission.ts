@@ -4,11 +4,9 @@
  * most pods, with it also the others, so they do not wait for ever, as with the other firewall.
  */
 import type { FrontendKey } from '../../../service/frontends.ts'
-import { type Clock, earliest } from '../../../values/clock.ts'
-import type { IpFamily } from '../../../values/protocol.ts'
-
-/** A new virtual server waits for the table of its family this long, in milliseconds. */
-export const TABLE_WAIT_MS = 15_000
+import type { Clock } from '../../../values/clock.ts'
+import { IP_FAMILIES, type IpFamily } from '../../../values/protocol.ts'
+import { FirewallWaits } from '../firewall-waits.ts'
 
 export interface AdmissionOptions {
   readonly now: Clock
@@ -22,11 +20,12 @@ export interface AdmissionOptions {
 
 export class Admission {
   readonly #options: AdmissionOptions
-  readonly #waits = new Map<IpFamily, { readonly untilMs: number; isOver: boolean }>()
+  readonly #waits: FirewallWaits<'table'>
   #hasChanged = false
 
   constructor(options: AdmissionOptions) {
     this.#options = options
+    this.#waits = new FirewallWaits(options.now, options.onOverdue)
   }
 
   /** The table of a family, or the source ranges of a frontend, have come into the kernel. */
@@ -36,32 +35,24 @@ export class Admission {
 
   /** Whether the answers of `mayAdd` have changed since the last call. */
   takeChanged(): boolean {
-    const { now, isThere, onOverdue } = this.#options
-    for (const [family, wait] of this.#waits) {
-      if (isThere(family)) this.#waits.delete(family)
-      else if (!wait.isOver && wait.untilMs <= now()) {
-        wait.isOver = true
-        this.#hasChanged = true
-        onOverdue(family)
-      }
-    }
-    const hasChanged = this.#hasChanged
+    const { isThere } = this.#options
+    for (const family of IP_FAMILIES) this.#waits.keep(family, () => !isThere(family))
+    const isOver = this.#waits.takeEnded()
+    const hasChanged = this.#hasChanged || isOver
     this.#hasChanged = false
     return hasChanged
   }
 
   /** When the next wait for a table ends; undefined: nothing waits for a table. */
   nextDueMs(): number | undefined {
-    return earliest(...Array.from(this.#waits.values(), ({ untilMs, isOver }) => (isOver ? undefined : untilMs)))
+    return this.#waits.nextEndMs()
   }
 
-  /** A table that does not come is awaited for TABLE_WAIT_MS, source ranges without end. */
+  /** A table that does not come is awaited for FIREWALL_WAIT_MS, source ranges without end. */
   mayAdd(key: FrontendKey, family: IpFamily): boolean {
-    const { now, isThere, areRangesThere } = this.#options
+    const { isThere, areRangesThere } = this.#options
     const areThere = areRangesThere(key)
     if (isThere(family)) return areThere !== false
-    const wait = this.#waits.get(family)
-    if (wait === undefined) this.#waits.set(family, { untilMs: now() + TABLE_WAIT_MS, isOver: false })
-    return wait?.isOver === true && areThere === undefined
+    return this.#waits.isOver(family, 'table') && areThere === undefined
   }
 }

@@ -23,7 +23,8 @@ import type {
   FirewallOptions,
   FirewallSources,
 } from '../firewall.ts'
-import { Admission, TABLE_WAIT_MS } from './admission.ts'
+import { FIREWALL_WAIT_MS } from '../firewall-waits.ts'
+import { Admission } from './admission.ts'
 import { elementsOf, hairpinElements, wantedElements } from './elements.ts'
 import { FailedServices } from './failed-services.ts'
 import { HandOver } from './hand-over.ts'
@@ -93,7 +94,7 @@ export class NftablesFirewall implements Firewall {
       isThere: (family) => this.#layout.isThere(family),
       areRangesThere: (key) => this.#ranges.areThere(key),
       onOverdue: (ipFamily) => {
-        const waited = `${TABLE_WAIT_MS / 1000}s`
+        const waited = `${FIREWALL_WAIT_MS / 1000}s`
         log.warn('Rules are still missing; adding virtual servers without them', { ipFamily, waited })
       },
     })

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
 import type { IpvsDataplane } from '../../../../src/modes/ipvs/dataplane.ts'
-import { RULES_WAIT_MS } from '../../../../src/modes/ipvs/iptables-firewall/admission.ts'
+import { FIREWALL_WAIT_MS } from '../../../../src/modes/ipvs/firewall-waits.ts'
 import type { Frontend } from '../../../../src/service/frontends.ts'
 import type { NodeContext } from '../../../../src/service/node-context.ts'
 import { DesiredFrontends } from '../../../../src/sync/desired-frontends.ts'
@@ -142,9 +142,9 @@ describe('IptablesFirewall at a cold start', () => {
     node.memory.hanging.IPv4 = new Promise(() => undefined)
     await node.pass()
     await someTurns()
-    node.memory.nowMs += RULES_WAIT_MS - 1
+    node.memory.nowMs += FIREWALL_WAIT_MS - 1
     await node.pass()
-    assert.deepEqual([node.has(web), node.dataplane.nextDueMs()], [false, RULES_WAIT_MS])
+    assert.deepEqual([node.has(web), node.dataplane.nextDueMs()], [false, FIREWALL_WAIT_MS])
     node.memory.nowMs += 1
     await node.pass()
     assert.deepEqual([node.has(web), node.has(external), node.has(guarded)], [true, true, false])
@@ -244,7 +244,7 @@ describe('IptablesFirewall after the first pass', () => {
     await node.settle()
     node.memory.iptables.IPv4.refuse = (line) => (line.includes('KUBE-EXTERNAL-IP ') ? 'no such thing' : undefined)
     await node.want(external).settle()
-    node.memory.nowMs += RULES_WAIT_MS
+    node.memory.nowMs += FIREWALL_WAIT_MS
     await node.settle()
     assert.ok(node.has(external), 'its rule does not come')
     const open = frontendOf({ roles: ['LoadBalancerVip'], address: VIP }, POD)
@@ -323,7 +323,7 @@ describe('what another proxy left, and the iptables firewall', () => {
     const node = new Node().want(web)
     assert.equal(node.dataplane.isComplete, false, 'before the first pass')
     node.memory.iptables.IPv6.instead = () => ({ exitCode: 4, errorText: 'xtables lock' })
-    for (const nowMs of [0, 600, RULES_WAIT_MS]) {
+    for (const nowMs of [0, 600, FIREWALL_WAIT_MS]) {
       node.memory.nowMs = nowMs
       await node.settle()
       assert.deepEqual([writesRules(node.dataplane), node.dataplane.isComplete], [false, false], `${nowMs} ms`)

@@ -1,7 +1,7 @@
 /** What is written when, who waits for whom, and what a loss and another process mean. */
 import assert from 'node:assert/strict'
 import { afterEach, describe, it } from 'node:test'
-import { TABLE_WAIT_MS } from '../../../../src/modes/ipvs/nftables-firewall/admission.ts'
+import { FIREWALL_WAIT_MS } from '../../../../src/modes/ipvs/firewall-waits.ts'
 import { LONG_WAIT_MS } from '../../../../src/modes/ipvs/nftables-firewall/hand-over.ts'
 import { NftablesFirewall, type TableListener } from '../../../../src/modes/ipvs/nftables-firewall/firewall.ts'
 import { type NftItem, nftKey } from '../../../../src/nftables/types.ts'
@@ -177,8 +177,8 @@ describe('NftablesFirewall and new virtual servers', () => {
     node.memory.fails = () => true
     await node.pass()
     assert.equal(node.firewall.mayAdd(web.key, 'IPv4'), false)
-    assert.equal(node.firewall.nextDueMs(), TABLE_WAIT_MS)
-    node.nowMs = TABLE_WAIT_MS
+    assert.equal(node.firewall.nextDueMs(), FIREWALL_WAIT_MS)
+    node.nowMs = FIREWALL_WAIT_MS
     const calls = node.mayAddCalls
     await node.pass()
     assert.equal(node.mayAddCalls, calls + 1)
@@ -192,7 +192,7 @@ describe('NftablesFirewall and new virtual servers', () => {
       const node = new Process().want(guarded, web)
       node.memory.fails = ({ item }) => nftKey(item) === refused
       await node.pass()
-      node.nowMs = 10 * TABLE_WAIT_MS
+      node.nowMs = 10 * FIREWALL_WAIT_MS
       await node.pass()
       assert.equal(node.firewall.mayAdd(guarded.key, 'IPv4'), false)
       assert.equal(node.firewall.mayAdd(web.key, 'IPv4'), true)
