@@ -15,26 +15,17 @@ import { type RunProgram, runProgram } from './programs.ts'
  */
 const KUBELET_CHAIN = /^:(KUBE-IPTABLES-HINT|KUBE-KUBELET-CANARY) /
 
-/** What a back end prints, by IP family. */
-export interface Printed {
-  /** The whole output of iptables-save. */
-  readonly saved: { readonly [family in IpFamily]?: string }
-  /** Of the same, or of the tables that can be printed where the whole cannot. */
-  readonly use: BackEndUse
-}
-
+/** By what iptables-save prints, or by the tables that can be printed where the whole cannot. */
 export interface BackEndUse {
   /** kubelet has its chains in it. */
   hasKubelet: boolean
   rules: number
 }
 
-/** Of a back end that nobody asked. */
-export const NOT_PRINTED: Printed = { saved: {}, use: { hasKubelet: false, rules: 0 } }
 /** The first one has the chains of kubelet. */
 const TABLES = ['mangle', 'nat', 'filter']
 
-export interface PrintOptions {
+export interface UseOptions {
   readonly families: readonly IpFamily[]
   readonly signal: AbortSignal
   readonly run?: RunProgram
@@ -44,12 +35,11 @@ export interface PrintOptions {
  * Asks the programs of a back end. A failure is ignored: another table, the other back end or
  * family may still show what is in use.
  */
-export async function printBackEnd(
-  options: PrintOptions,
+export async function useOfBackEnd(
+  options: UseOptions,
   programs: FoundPrograms['plain'],
   mode: IptablesBackEnd,
-): Promise<Printed> {
-  const saved: { [family in IpFamily]?: string } = {}
+): Promise<BackEndUse> {
   const use: BackEndUse = { hasKubelet: false, rules: 0 }
   const look = (line: string): void => {
     if (line.startsWith('-A ')) use.rules++
@@ -69,7 +59,6 @@ export async function printBackEnd(
       const program = programs[family]?.save
       if (program === undefined) return
       const whole = await print(program, [])
-      if (whole !== undefined) saved[family] = whole
       // Legacy would create a table that it is asked for.
       const seen =
         whole ??
@@ -77,5 +66,5 @@ export async function printBackEnd(
       await inPortions(saveLines(seen), look, options.signal)
     }),
   )
-  return { saved, use }
+  return use
 }

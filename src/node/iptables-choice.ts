@@ -7,7 +7,7 @@
  */
 import { CodedError } from '../values/errors.ts'
 import type { IpFamily, UnusableFamilies } from '../values/protocol.ts'
-import { NOT_PRINTED, printBackEnd } from './back-end-use.ts'
+import { useOfBackEnd } from './back-end-use.ts'
 import { capabilityMissing } from './capabilities.ts'
 import {
   type FamilyPrograms,
@@ -41,8 +41,6 @@ export interface IptablesChoice {
   readonly randomFully: boolean
   /** Whether iptables-restore accepts -w: iptables 1.6.2. */
   readonly waits: boolean
-  /** Output of iptables-save if the choice needed it, so that the first read of the rules starts no second process. */
-  readonly saved: { readonly [family in IpFamily]?: string }
 }
 
 export interface ChoiceOptions extends LegacyOptions {
@@ -95,10 +93,10 @@ export async function otherIptables(
   const usable = Object.fromEntries(Object.entries(programs).filter(([family]) => !(family in unusable)))
   if (Object.keys(usable).length === 0) return undefined
   const suffix = plain.mode === mode ? '' : (`-${mode}` as const)
-  return { ...chosen, mode, suffix, programs: usable, unusable, reason: 'not the one in use', saved: {} }
+  return { ...chosen, mode, suffix, programs: usable, unusable, reason: 'not the one in use' }
 }
 
-type Decision = Pick<IptablesChoice, 'mode' | 'reason' | 'unusable' | 'saved'>
+type Decision = Pick<IptablesChoice, 'mode' | 'reason' | 'unusable'>
 type Use = Omit<Decision, 'unusable'>
 
 /** The back end in use, or the other one if that works for more IP families. */
@@ -111,8 +109,7 @@ async function decide(options: ChoiceOptions, found: FoundPrograms, plain: Plain
   const other = use.mode === 'nft' ? 'legacy' : 'nft'
   if (has(other)) {
     const there = await unusableFamilies(other, options, found, plain)
-    if (Object.keys(there).length < Object.keys(unusable).length)
-      return { mode: other, reason, unusable: there, saved: {} }
+    if (Object.keys(there).length < Object.keys(unusable).length) return { mode: other, reason, unusable: there }
   }
   return { ...use, unusable, reason: `${use.reason}, but ${reason}` }
 }
@@ -126,7 +123,7 @@ async function decideAmong(
 ): Promise<Use> {
   if (has('nft') && has('legacy')) return decideByUse(options, found, plain)
   const mode = has('nft') ? 'nft' : 'legacy'
-  return { mode, reason: `only the programs of ${mode} are installed (${plain.source})`, saved: {} }
+  return { mode, reason: `only the programs of ${mode} are installed (${plain.source})` }
 }
 
 /** The IP families for which a back end does not work, with the reason: missing programs, or what the kernel lacks. */
@@ -163,21 +160,20 @@ async function unlessUnknown({ missingForNft, signal }: ChoiceOptions): Promise<
 async function decideByUse(options: ChoiceOptions, found: FoundPrograms, plain: PlainIptables): Promise<Use> {
   const tables = legacyTables(options)
   if (tables.length === 0 && plain.mode === 'nft')
-    return { mode: 'nft', reason: `the kernel has no legacy tables, and ${plain.source}`, saved: {} }
-  const nft = await printBackEnd(options, programsOf(found, 'nft', plain), 'nft')
-  if (nft.use.hasKubelet) return { mode: 'nft', reason: 'kubelet has its chains in nft', saved: nft.saved }
+    return { mode: 'nft', reason: `the kernel has no legacy tables, and ${plain.source}` }
+  const nft = await useOfBackEnd(options, programsOf(found, 'nft', plain), 'nft')
+  if (nft.hasKubelet) return { mode: 'nft', reason: 'kubelet has its chains in nft' }
   // Without its rules it would be unknown whether the node uses legacy.
   if (tables.length > 0) requireRawSockets(options)
   const legacy =
-    tables.length === 0 ? NOT_PRINTED : await printBackEnd(options, programsOf(found, 'legacy', plain), 'legacy')
-  if (legacy.use.hasKubelet) return { mode: 'legacy', reason: 'kubelet has its chains in legacy', saved: legacy.saved }
-  const [nftRules, legacyRules] = [nft.use.rules, legacy.use.rules]
-  const counts = `${nftRules} rules in nft, ${legacyRules} in legacy`
-  if (nftRules > legacyRules) return { mode: 'nft', reason: `no chain of kubelet; ${counts}`, saved: nft.saved }
-  if (legacyRules > nftRules) return { mode: 'legacy', reason: `no chain of kubelet; ${counts}`, saved: legacy.saved }
-  const mode = plain.mode ?? 'nft'
-  const { saved } = mode === 'nft' ? nft : legacy
-  return { mode, reason: `no chain of kubelet; ${counts}; ${plain.source}`, saved }
+    tables.length === 0
+      ? { hasKubelet: false, rules: 0 }
+      : await useOfBackEnd(options, programsOf(found, 'legacy', plain), 'legacy')
+  if (legacy.hasKubelet) return { mode: 'legacy', reason: 'kubelet has its chains in legacy' }
+  const counts = `${nft.rules} rules in nft, ${legacy.rules} in legacy`
+  if (nft.rules > legacy.rules) return { mode: 'nft', reason: `no chain of kubelet; ${counts}` }
+  if (legacy.rules > nft.rules) return { mode: 'legacy', reason: `no chain of kubelet; ${counts}` }
+  return { mode: plain.mode ?? 'nft', reason: `no chain of kubelet; ${counts}; ${plain.source}` }
 }
 
 function requireRawSockets({ mayOpenRawSockets }: ChoiceOptions): void {

@@ -1,6 +1,5 @@
 /**
- * iptables-save and iptables-restore of the chosen back end, one process a call. The output that
- * the choice of the back end already has is used once, and only for two seconds.
+ * iptables-save and iptables-restore of the chosen back end, one process a call.
  * @impure
  */
 import { CodedError } from '../values/errors.ts'
@@ -13,25 +12,14 @@ import { type ProgramCall, type ProgramResult, type RunProgram, runProgram } fro
 const LOCK_WAIT_SECONDS = 5
 const DEADLINE_MS = 10_000
 const MAX_DEADLINE_MS = 600_000
-/** How long the output of the choice may be used. */
-const FRESH_MS = 2000
-/**
- * How long after a restore of this process no such output is used: it may be older. A proxy that
- * takes the place of another one chooses while that still writes.
- */
-const RESTORED_MS = 60_000
 /** How long after its end a process still counts as ours, because its announcements may still arrive. */
 const REMEMBER_MS = 2000
 
 export class HostIptables {
-  /** When a restore of any back end last ran. */
-  static #restoredMs = Number.NEGATIVE_INFINITY
   readonly choice: IptablesChoice
   readonly #run: RunProgram
   /** Doubles when a process was killed at it: the tables of a large cluster take minutes on a slow node. */
   #deadlineMs: number
-  readonly #chosenAtMs: number
-  readonly #saved: Map<string, string>
   /** Process ids of our restores, and the time until which they count; Infinity while they run. */
   readonly #own = new Map<number, number>()
   #starts = 0
@@ -41,8 +29,6 @@ export class HostIptables {
     this.choice = choice
     this.#deadlineMs = deadlineMs
     this.#run = run
-    this.#saved = new Map(Object.entries(choice.saved))
-    this.#chosenAtMs = performance.now()
   }
 
   /** Processes started so far. */
@@ -61,11 +47,7 @@ export class HostIptables {
    * one of runProgram.
    */
   async save(family: IpFamily, signal: AbortSignal): Promise<string> {
-    const known = this.#saved.get(family)
-    this.#saved.delete(family)
-    const nowMs = performance.now()
-    const isFresh = nowMs - this.#chosenAtMs < FRESH_MS && nowMs - HostIptables.#restoredMs > RESTORED_MS
-    return known !== undefined && isFresh ? known : this.#print(family, [], signal)
+    return this.#print(family, [], signal)
   }
 
   /** The same of one table. */
@@ -103,8 +85,6 @@ export class HostIptables {
   ): Promise<{ readonly exitCode: number; readonly errorText: string }> {
     const program = this.#programs(family).restore
     const args = this.#restoreArgs
-    // The saved output is out of date from now on.
-    this.#saved.delete(family)
     this.#starts++
     let started: number | undefined
     const onStart = (processId: number): void => {
@@ -115,7 +95,6 @@ export class HostIptables {
       return await this.#timed({ program, args, input, signal, onStart })
     } finally {
       const nowMs = performance.now()
-      HostIptables.#restoredMs = nowMs
       for (const [processId, untilMs] of this.#own) if (untilMs < nowMs) this.#own.delete(processId)
       if (started !== undefined) this.#own.set(started, nowMs + REMEMBER_MS)
     }

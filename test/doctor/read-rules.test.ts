@@ -22,7 +22,6 @@ const CHOICE: IptablesChoice = {
   version: '1.8.9',
   randomFully: true,
   waits: true,
-  saved: {},
 }
 const NONE: VirtualIpsSeen = { device: undefined, routes: new Map(), privateTables: [] }
 const DEVICE: VirtualIpsSeen = {

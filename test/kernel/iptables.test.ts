@@ -50,7 +50,6 @@ function programsOf(mode: IptablesBackEnd): HostIptables {
     version: undefined,
     randomFully: true,
     waits: true,
-    saved: {},
   })
 }
 

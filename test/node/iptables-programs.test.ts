@@ -20,33 +20,22 @@ const CHOICE: IptablesChoice = {
   version: undefined,
   randomFully: true,
   waits: true,
-  saved: {},
 }
 
-test('HostIptables uses the output that the choice saved once', async () => {
-  const saved = '*filter\n-A INPUT -j ACCEPT\nCOMMIT\n'
+test('HostIptables knows the processes of its own restores', async () => {
   const calls: ProgramCall[] = []
-  const iptables = new HostIptables({ ...CHOICE, saved: { IPv4: saved } }, async (call) => {
+  const iptables = new HostIptables(CHOICE, async (call) => {
     calls.push(call)
     call.onStart?.(4711)
     assert.ok(iptables.isOwn(4711))
     return { exitCode: 0, output: 'later', errorText: '' }
   })
-  assert.equal(await iptables.save('IPv4', signal), saved)
-  assert.equal(iptables.starts, 0)
   assert.equal(iptables.isOwn(4711), false)
   const restore = await iptables.restore('IPv4', 'input', signal)
   assert.equal(restore.exitCode, 0)
   assert.ok(iptables.isOwn(4711), 'its announcements may still arrive')
   assert.deepEqual(calls[0]?.args, ['--noflush', '-w', '5'])
   assert.equal(calls[0]?.input, 'input')
-})
-
-test('HostIptables does not use output that is older than what the proxy before it wrote', async () => {
-  const run = async () => ({ exitCode: 0, output: 'later', errorText: '' })
-  const next = new HostIptables({ ...CHOICE, saved: { IPv4: 'earlier', IPv6: 'earlier' } }, run)
-  await new HostIptables(CHOICE, run).restore('IPv4', 'input', signal)
-  assert.equal(await next.save('IPv4', signal), 'later')
 })
 
 test('HostIptables gives an iptables-restore of before 1.6.2 no option that it does not know', async () => {

@@ -27,7 +27,6 @@ const CHOICE: IptablesChoice = {
   version: undefined,
   randomFully: true,
   waits: true,
-  saved: {},
 }
 
 type InMemory<Kinds> = {
