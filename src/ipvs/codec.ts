@@ -31,22 +31,10 @@ export const IPVS_CMD = {
 
 export type IpvsCommand = keyof typeof IPVS_CMD
 
-/** The names of the commands in errors. */
-export const IPVS_OPERATION: Readonly<Record<IpvsCommand, string>> = {
-  NEW_SERVICE: 'IPVS_CMD_NEW_SERVICE',
-  SET_SERVICE: 'IPVS_CMD_SET_SERVICE',
-  DEL_SERVICE: 'IPVS_CMD_DEL_SERVICE',
-  GET_SERVICE: 'IPVS_CMD_GET_SERVICE',
-  NEW_DEST: 'IPVS_CMD_NEW_DEST',
-  SET_DEST: 'IPVS_CMD_SET_DEST',
-  DEL_DEST: 'IPVS_CMD_DEL_DEST',
-  GET_DEST: 'IPVS_CMD_GET_DEST',
-  SET_CONFIG: 'IPVS_CMD_SET_CONFIG',
-  GET_CONFIG: 'IPVS_CMD_GET_CONFIG',
-  SET_INFO: 'IPVS_CMD_SET_INFO',
-  GET_INFO: 'IPVS_CMD_GET_INFO',
-  ZERO: 'IPVS_CMD_ZERO',
-}
+/** The names of the commands in errors, made once: a batch has thousands of them. */
+export const IPVS_OPERATION = Object.fromEntries(
+  Object.keys(IPVS_CMD).map((command) => [command, `IPVS_CMD_${command}`]),
+) as Readonly<Record<IpvsCommand, string>> // an entry for each command
 
 /** First level of a message (IPVS_CMD_ATTR_*). */
 export const IPVS_CMD_ATTR = {
