@@ -46,6 +46,9 @@ const PROGRAMS = [
 ] as const
 export type Program = (typeof PROGRAMS)[number]
 
+/** A switch that stands for the command of k3s and RKE2 that joins a node to servers. */
+export const AGENT = 'agent'
+
 /** A process of the network namespace that doctor looks at. */
 const PROCESS = object({
   program: oneOf(...PROGRAMS),

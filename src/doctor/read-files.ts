@@ -7,6 +7,7 @@ import { closeSync, constants, openSync, readdirSync, readlinkSync, readSync } f
 import { hiddenReason } from '../node/other-proxies.ts'
 import { SERVICE_DEVICE } from '../values/well-known.ts'
 import {
+  AGENT,
   type NetworkFile,
   type NodeFacts,
   type ProcessFact,
@@ -102,7 +103,9 @@ export async function readProcesses(root = ''): Promise<Pick<NodeFacts, 'process
     // The image of kube-ipvs answers to this name; its process is Node.
     if (program === 'kube-proxy' && linkOf(`${directory}/exe`)?.endsWith('/node') === true) continue
     const words = (readText(`${directory}/cmdline`, 65_536) ?? '').split('\0')
-    processes.push({ program, pid: Number(name), switches: [...new Set(words.filter((word) => SWITCHES.has(word)))] })
+    const switches = new Set(words.filter((word) => SWITCHES.has(word)))
+    if (command === 'k3s-agent' || words[1] === AGENT) switches.add(AGENT)
+    processes.push({ program, pid: Number(name), switches: [...switches] })
   }
   const hidden = hiddenReason(`${root}/proc`)
   const isHost = hidden === undefined || processes.some(({ program }) => AGENTS.has(program))

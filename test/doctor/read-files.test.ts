@@ -66,6 +66,8 @@ describe('readProcesses', () => {
       12: { comm: 'systemd-network' },
       13: { comm: 'bash' },
       14: { comm: 'toString' },
+      15: { comm: 'k3s-agent', words: ['/usr/local/bin/k3s agent'] },
+      16: { comm: 'rke2', words: ['/usr/bin/rke2', 'agent'] },
     })
     assert.deepEqual(await readProcesses(root), {
       hiddenProcesses: null,
@@ -73,6 +75,8 @@ describe('readProcesses', () => {
         { program: 'kube-proxy', pid: 10, switches: [] },
         { program: 'k3s', pid: 11, switches: ['--disable-kube-proxy'] },
         { program: 'systemd-networkd', pid: 12, switches: [] },
+        { program: 'k3s', pid: 15, switches: ['agent'] },
+        { program: 'rke2', pid: 16, switches: ['agent'] },
       ],
     })
   })

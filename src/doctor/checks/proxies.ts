@@ -1,6 +1,6 @@
 /** Checks for other proxies on the node: running ones, what starts them again, and what they left. */
 import type { ClusterFact, DaemonSetFact } from '../cluster-facts.ts'
-import type { NodeFacts, ProcessFact, Program } from '../facts.ts'
+import { AGENT, type NodeFacts, type ProcessFact, type Program } from '../facts.ts'
 import { amongProcesses, type Check, type CheckResult, FINE, type Finding, found, valueOr, when } from '../finding.ts'
 import { quote } from '../../values/quote.ts'
 
@@ -39,17 +39,29 @@ function running(facts: NodeFacts): CheckResult {
 
 function embedded(facts: NodeFacts): CheckResult {
   const findings: Finding[] = []
-  const k3s = processesOf(facts, 'k3s', 'rke2').filter(({ switches }) => switches.length === 0)
-  const [first] = k3s
-  if (first !== undefined && !facts.kubeProxyOrigins.isDisabledInK3s)
+  const { isDisabledInK3s } = facts.kubeProxyOrigins
+  const k3s = isDisabledInK3s ? [] : processesOf(facts, 'k3s', 'rke2')
+  const servers = k3s.filter(({ switches }) => switches.length === 0)
+  const [server] = servers
+  if (server !== undefined)
     findings.push({
       severity: 'warning',
-      what: `${first.program} runs here (${pidsOf(k3s)}), and nothing on this node disables its kube-proxy.`,
-      effect: `${first.program} runs kube-proxy inside its own process, unless its servers disable it. ${TWO_PROXIES}`,
+      what: `${server.program} runs here (${pidsOf(servers)}), and nothing on this node disables its kube-proxy.`,
+      effect: `${server.program} runs kube-proxy inside its own process, on its servers and agents. ${TWO_PROXIES}`,
       remedy: [
-        `# /etc/rancher/${first.program}/config.yaml of every server and agent, then restart ${first.program}`,
+        `# /etc/rancher/${server.program}/config.yaml of every server; then restart the servers, and after them the agents`,
         'disable-kube-proxy: true',
       ],
+    })
+  // An agent has no such setting, and refuses to start with it.
+  const agents = k3s.filter(({ switches }) => switches.includes(AGENT))
+  const [agent] = agents
+  if (agent !== undefined)
+    findings.push({
+      severity: 'note',
+      what: `An agent of ${agent.program} runs here (${pidsOf(agents)}); its servers decide whether it runs kube-proxy.`,
+      effect: `Without "disable-kube-proxy: true" on the servers it does. ${TWO_PROXIES}`,
+      remedy: [],
     })
   const routers = processesOf(facts, 'kube-router').filter(
     ({ switches }) => !switches.includes('--run-service-proxy=false'),

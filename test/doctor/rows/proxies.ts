@@ -27,6 +27,12 @@ export const PROXIES_ROWS: readonly Row[] = [
   ['embedded-proxy', running('k3s'), 'warning', /disable-kube-proxy: true/],
   ['embedded-proxy', { ...running('k3s'), ...origins({ isDisabledInK3s: true }) }, 'ok'],
   ['embedded-proxy', { processes: [{ program: 'rke2', pid: 1, switches: ['--disable-kube-proxy'] }] }, 'ok'],
+  [
+    'embedded-proxy',
+    { processes: [{ program: 'k3s', pid: 1, switches: ['agent'] }] },
+    'note',
+    /^(?![^]*^disable-kube-proxy)[^]*servers decide/m,
+  ],
   ['embedded-proxy', running('kube-router'), 'error', /--run-service-proxy=false/],
   [
     'embedded-proxy',
