@@ -68,12 +68,18 @@ async function collect(given: FlagValues): Promise<NodeFacts> {
 }
 
 /** Without a file the node is checked for what its daemon is configured for, as far as the daemon says it. */
-function withDaemonsChoices(flags: FlagValues, daemon: DaemonView): FlagValues {
+export function withDaemonsChoices(
+  flags: FlagValues,
+  daemon: Pick<DaemonView, 'configuredMode' | 'settings' | 'virtualAddresses'>,
+): FlagValues {
   if (flags.config !== undefined && flags.config !== '') return flags
   const { configuredMode, settings, virtualAddresses } = daemon
   return {
     mode: configuredMode,
     'ipvs.scheduler': settings.scheduler,
+    'ipvs.strictARP': settings.strictARP,
+    'ipvs.excludeCIDRs': settings.excludeCIDRs,
+    'kubeIPVS.fallback': settings.fallback,
     'kubeIPVS.virtualAddresses': virtualAddresses,
     ...(settings.clusterCIDR === '' ? {} : { clusterCIDR: settings.clusterCIDR }),
     ...flags,

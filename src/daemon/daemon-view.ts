@@ -23,6 +23,7 @@ import type { Readiness } from './readiness.ts'
 /** Limits of the answer. */
 const MAX_PROBLEMS = 100
 const MAX_OTHERS = 20
+const MAX_CIDRS = 200
 
 export function daemonView(proxy: Inspected, nowMs: number): DaemonView {
   const { mode, fallback, node, desired, readiness, problems, passLog } = proxy
@@ -83,19 +84,14 @@ function firewallOf(firewall: Inspected['mode']['firewall']): Exclude<DaemonView
   return { name, configured, reason }
 }
 
-function settingsOf({ iptables, conntrack, ipvs, kubeIPVS, ...all }: KubeProxyConfiguration): DaemonView['settings'] {
+function settingsOf({ clusterCIDR, ipvs, kubeIPVS }: KubeProxyConfiguration): DaemonView['settings'] {
   return {
-    masqueradeAll: iptables.masqueradeAll,
-    masqueradeBit: iptables.masqueradeBit,
-    localhostNodePorts: iptables.localhostNodePorts,
-    tcpBeLiberal: conntrack.tcpBeLiberal,
-    clusterCIDR: all.clusterCIDR,
-    detectLocalMode: all.detectLocalMode,
-    bridgeInterface: all.detectLocal.bridgeInterface,
-    interfaceNamePrefix: all.detectLocal.interfaceNamePrefix,
+    clusterCIDR,
     scheduler: schedulerOf(ipvs.scheduler),
+    strictARP: ipvs.strictARP,
+    excludeCIDRs: ipvs.excludeCIDRs.slice(0, MAX_CIDRS),
+    fallback: kubeIPVS.fallback,
     serviceAnnotations: kubeIPVS.serviceAnnotations,
-    drainDeadlineSeconds: kubeIPVS.drainDeadlineMs === 0 ? null : seconds(kubeIPVS.drainDeadlineMs),
   }
 }
 

@@ -9,7 +9,7 @@ import { parseAddress } from '../values/address.ts'
 import { IP_FAMILIES, type IpFamily, type Protocol } from '../values/protocol.ts'
 
 /** Changes when an older command would misread an answer. A command refuses answers of another format than its own. */
-export const VIEW_FORMAT = 2
+export const VIEW_FORMAT = 3
 
 /** `namespace/name` of a Service or a pod. Kubernetes' names of namespaces, Services and pods are DNS names. */
 export const OBJECT_NAME = /^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?\/[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$/

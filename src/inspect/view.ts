@@ -72,22 +72,16 @@ const node = object({
   podCidrs: texts,
 })
 
-/** Of the configuration in force; names as in KubeProxyConfiguration. */
+/** Of the configuration in force, what commands without a file need; names as in KubeProxyConfiguration. */
 const settings = object({
-  masqueradeAll: flag,
-  masqueradeBit: number,
-  localhostNodePorts: flag,
-  tcpBeLiberal: flag,
   clusterCIDR: string,
-  detectLocalMode: string,
-  bridgeInterface: string,
-  interfaceNamePrefix: string,
   /** The scheduler of Services that choose none. */
   scheduler: string,
+  strictARP: flag,
+  excludeCIDRs: texts,
+  fallback: oneOf('iptables', 'none'),
   /** Whether annotations of Services have an effect, in ipvs mode. */
   serviceAnnotations: flag,
-  /** null: no deadline */
-  drainDeadlineSeconds: nullable(number),
 })
 
 const health = object({
@@ -121,7 +115,6 @@ export const DAEMON_VIEW = object({
   virtualAddresses: oneOf('addresses', 'routes'),
   families: list(family),
   node,
-  /** The settings that decide how packets are treated. */
   settings,
   health,
   /** What is not listed yet; passes wait for it. */

@@ -8,6 +8,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, it } from 'node:test'
+import { withDaemonsChoices } from '../../src/cli/doctor.ts'
 import { writeBundle } from '../../src/doctor/bundle.ts'
 import type { NodeFacts } from '../../src/doctor/facts.ts'
 import { deadline } from '../support/deadline.ts'
@@ -78,4 +79,30 @@ it('doctor writes no credential, environment or content of a kubeconfig into a b
   const { apiServer } = JSON.parse(text) as { apiServer: unknown }
   const expected = { server: 'http://127.0.0.1:1', code: 'ECONNREFUSED', reason: 'connect ECONNREFUSED 127.0.0.1:1' }
   assert.deepEqual(apiServer, { ...expected, place: 'here' })
+})
+
+it('doctor without a file checks for what the daemon is configured for, and flags precede', () => {
+  const daemon = {
+    configuredMode: 'ipvs',
+    virtualAddresses: 'routes',
+    settings: {
+      clusterCIDR: '',
+      scheduler: 'wlc',
+      strictARP: true,
+      excludeCIDRs: ['192.0.2.10/32'],
+      fallback: 'none',
+      serviceAnnotations: true,
+    },
+  } as const
+  const chosen = {
+    mode: 'ipvs',
+    'ipvs.scheduler': 'wlc',
+    'ipvs.strictARP': true,
+    'ipvs.excludeCIDRs': ['192.0.2.10/32'],
+    'kubeIPVS.fallback': 'none',
+    'kubeIPVS.virtualAddresses': 'routes',
+  }
+  assert.deepEqual(withDaemonsChoices({}, daemon), chosen)
+  assert.deepEqual(withDaemonsChoices({ 'ipvs.strictARP': false }, daemon), { ...chosen, 'ipvs.strictARP': false })
+  assert.deepEqual(withDaemonsChoices({ config: '/x.yaml' }, daemon), { config: '/x.yaml' })
 })

@@ -66,7 +66,7 @@ export const IPVS_MODE: Status = {
 }
 
 export const DAEMON: DaemonView = {
-  format: 2,
+  format: 3,
   room: { used: 0, limit: 1000, leftOut: { services: 0, frontends: 0 } },
   version: '0.1.0',
   pid: 7,
@@ -78,17 +78,12 @@ export const DAEMON: DaemonView = {
   families: ['IPv4'],
   node: { name: 'node0', zone: null, ips: {}, nodePortAddresses: { IPv4: [], IPv6: [] }, podCidrs: [] },
   settings: {
-    masqueradeAll: false,
-    masqueradeBit: 14,
-    localhostNodePorts: true,
-    tcpBeLiberal: false,
     clusterCIDR: '',
-    detectLocalMode: 'ClusterCIDR',
-    bridgeInterface: '',
-    interfaceNamePrefix: '',
     scheduler: 'rr',
+    strictARP: false,
+    excludeCIDRs: [],
+    fallback: 'iptables',
     serviceAnnotations: true,
-    drainDeadlineSeconds: null,
   },
   health: { healthy: true, reason: null, pending: [] },
   awaiting: [],

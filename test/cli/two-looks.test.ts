@@ -13,7 +13,7 @@ const [GONE, NEW, LOST] = ['10.96.0.7:80/tcp', '10.96.0.8:80/tcp', '10.96.0.9:80
 type Rows = Parameters<typeof wrongInBoth>[0]
 const row = (key: string, state: WrongRow['state'] = 'missing'): WrongRow => ({ table: TABLE, key, state })
 const view = (counts: Partial<RowCounts>, wrong: readonly WrongRow[] = []): RowsView => ({
-  format: 2,
+  format: 3,
   tables: [{ table: TABLE, ...noRows(), present: 4, ...counts }],
   unread: [],
   wrong,
