@@ -213,7 +213,7 @@ export const FIELDS = {
     flag: { name: 'conntrack-max-per-core', group: 'conntrack' },
   }),
   'conntrack.min': field('int32', 131_072, LIVE, {
-    doc: 'Smallest limit of tracked connections; it applies if maxPerCore results in fewer.',
+    doc: 'Smallest limit of tracked connections; it applies if maxPerCore results in fewer, but not where that would be more than 1048576.',
     rule: 'notNegative',
     flag: { name: 'conntrack-min', group: 'conntrack' },
   }),

@@ -61,6 +61,8 @@ const INTERFACE = object({
   name: text(40),
   kind: text(40),
   isUp: flag,
+  /** IF_OPER_* of linux/if.h: `up`, `down`, `unknown` … */
+  operState: since(text(20), 'unknown'),
   /** With prefix lengths. Those of kube-ipvs0, which may be thousands, are left out. */
   addresses: list(text(60), 64),
   /** net.ipv4.conf.IF.rp_filter; null when it cannot be read. */
@@ -184,6 +186,8 @@ const NODE_FACTS = object({
       object({
         virtualServers: number,
         sctpServers: since(number, 0),
+        /** Of those with an address. An older program did not count: there may be some. */
+        ipv6Servers: since(number, 1),
         tcpTimeoutSeconds: number,
       }),
     ),

@@ -29,7 +29,11 @@ export function settingOf(line: string): readonly [key: string, value: string] {
   return equals < 0 ? ['', ''] : [line.slice(0, equals).trim(), line.slice(equals + 1).trim()]
 }
 
-/** What a `.network` file does with a device; undefined when it does not match it. */
+/**
+ * What a `.network` file does with a device; undefined when it does not match it. An empty file, or a
+ * link to /dev/null, masks others of its name. One without a match is for every device: systemd
+ * before 250 takes it so, and later ones leave it out.
+ */
 export function readNetworkFile(
   text: string,
   device: SeenByKey = SERVICE,
@@ -46,7 +50,7 @@ export function readNetworkFile(
     matches.push(`${key}=${value}`)
     isMatch &&= matchesKey(ownMember(device, key), value)
   }
-  return isMatch ? { match: matches.join(' '), isUnmanaged } : undefined
+  return isMatch && text !== '' ? { match: matches.join(' '), isUnmanaged } : undefined
 }
 
 /** A list of patterns; with `!` in front it matches what none of them matches. */

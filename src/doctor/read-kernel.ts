@@ -44,13 +44,14 @@ export async function readInterfaces({ rtnetlink }: Look, signal: AbortSignal): 
   const byIndex = Map.groupBy(addresses, ({ interfaceIndex }) => interfaceIndex)
   // The devices of pods may be thousands and say little: those with addresses come first.
   const ranked = links.toSorted((a, b) => Number(byIndex.has(b.index)) - Number(byIndex.has(a.index)))
-  return ranked.slice(0, MAX_INTERFACES).map(({ index, name, kind, flags }) => {
+  return ranked.slice(0, MAX_INTERFACES).map(({ index, name, kind, flags, operState }) => {
     const own = byIndex.get(index) ?? []
     const kept = name === SERVICE_DEVICE ? [] : own.slice(0, MAX_ADDRESSES)
     return {
       name,
       kind,
       isUp: (flags & IFF_UP) !== 0,
+      operState,
       addresses: kept.map(({ address, prefixLength }) => `${address}/${prefixLength}`),
       rpFilter: /^[^/]+$/.test(name) ? (readNumber(`/proc/sys/net/ipv4/conf/${name}/rp_filter`) ?? null) : null,
     }
@@ -65,8 +66,10 @@ export async function readIpvs(look: Look, signal: AbortSignal): Promise<IpvsFac
   if (ipvs === undefined) return null
   const services = await ipvs.listServices({ signal })
   const { tcpSeconds } = await ipvs.getTimeouts({ signal })
-  const sctpServers = services.filter((one) => one.kind === 'address' && one.fields.protocol === 'sctp').length
-  return { virtualServers: services.length, sctpServers, tcpTimeoutSeconds: tcpSeconds }
+  const fields = services.flatMap((one) => (one.kind === 'address' ? [one.fields] : []))
+  const sctpServers = fields.filter(({ protocol }) => protocol === 'sctp').length
+  const ipv6Servers = fields.filter(({ address }) => address.includes(':')).length
+  return { virtualServers: services.length, sctpServers, ipv6Servers, tcpTimeoutSeconds: tcpSeconds }
 }
 
 type Rules = Pick<

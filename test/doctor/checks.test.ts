@@ -3,8 +3,11 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it, test } from 'node:test'
+import { parse } from 'yaml'
 import { CHECKS, diagnose, exitCodeOf } from '../../src/doctor/diagnose.ts'
 import { isUnmanaged } from '../../src/doctor/checks/network.ts'
+import { defaultConfiguration } from '../../src/config/load.ts'
+import { conntrackLimit } from '../../src/node/kernel-settings.ts'
 import { ROWS } from './check-rows.ts'
 import { node, running } from './healthy-node.ts'
 import { type Changes, UNSEEN } from './rows/row.ts'
@@ -45,13 +48,28 @@ describe('diagnose', () => {
 
   it('shows the worst finding of a check first', () => {
     const old = { ...node().kernel, release: '5.4.0' }
-    const ipvs = { value: { virtualServers: 9000, sctpServers: 0, tcpTimeoutSeconds: 7400 } }
+    const ipvs = { value: { virtualServers: 9000, sctpServers: 0, ipv6Servers: 1, tcpTimeoutSeconds: 7400 } }
     const report = diagnose(node({ kernel: old, ipvs })).checks.find(({ id }) => id === 'kernel-version')
     assert.deepEqual(
       report?.findings.map(({ severity }) => severity),
       ['warning', 'note'],
     )
   })
+})
+
+test('the limit of flows that conntrack-full tells to configure is written on nodes of every size', () => {
+  for (const max of [131_072, 262_144, 1_048_576, 2_097_152]) {
+    const report = diagnose(node({ conntrack: { value: { count: max, max } } })).checks.find(
+      ({ id }) => id === 'conntrack-full',
+    )
+    const remedy = report?.findings[0]?.remedy ?? []
+    const start = remedy.indexOf('conntrack:')
+    const { conntrack } = parse(remedy.slice(start).join('\n')) as {
+      readonly conntrack: { readonly min: number; readonly maxPerCore: number }
+    } // what our own check prints
+    for (const processors of [1, 2, 8, 16, 64, 256])
+      assert.equal(conntrackLimit({ ...defaultConfiguration().conntrack, ...conntrack }, processors), 2 * max)
+  }
 })
 
 test('each check has one section in docs/doctor.md, in the same order, and its link leads there', () => {

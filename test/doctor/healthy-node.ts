@@ -25,6 +25,7 @@ export const ETH0 = {
   name: 'eth0',
   kind: '',
   isUp: true,
+  operState: 'up',
   addresses: ['192.0.2.7/24', 'fe80::1/64'],
   rpFilter: 0,
 }
@@ -84,9 +85,9 @@ const HEALTHY: NodeFacts = {
   },
   sysctlLines: [],
   interfaces: {
-    value: [ETH0, { name: 'kube-ipvs0', kind: 'dummy', isUp: false, addresses: [], rpFilter: 0 }],
+    value: [ETH0, { name: 'kube-ipvs0', kind: 'dummy', isUp: false, operState: 'down', addresses: [], rpFilter: 0 }],
   },
-  ipvs: { value: { virtualServers: 3, sctpServers: 0, tcpTimeoutSeconds: 7400 } },
+  ipvs: { value: { virtualServers: 3, sctpServers: 0, ipv6Servers: 1, tcpTimeoutSeconds: 7400 } },
   ipvsSctp: { value: true },
   ipvsTable: { value: { connections: 900, buckets: 4096, bits: 12, largestBits: 12, max: 1_073_741_824 } },
   iptables: { value: { backEnd: 'nft', reason: 'only the programs of nft are installed', version: '1.8.9' } },

@@ -206,6 +206,7 @@ test('readNetworkFile leaves comments out, and knows no keys that every object h
 
 test('readNetworkFile matches as systemd-networkd does', () => {
   const rows: readonly (readonly [text: string, matches: boolean])[] = [
+    ['', false],
     ['[Match]\nName=kube-ipvs0', true],
     ['[Match]\nName=kube-*', true],
     ['[Match]\nName=!eth*', true],
@@ -216,7 +217,6 @@ test('readNetworkFile matches as systemd-networkd does', () => {
     ['[Match]\nMACAddress=00:11:22:33:44:55', false],
     ['[Match]\nType=wlan', false],
     ['[Network]\nDHCP=yes', true],
-    ['', true],
   ]
   for (const [text, matches] of rows) assert.equal(readNetworkFile(text) !== undefined, matches, text)
 })

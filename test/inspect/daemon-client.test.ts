@@ -438,7 +438,7 @@ describe('askDaemon', () => {
       [
         join(folder.folder, 'newer'),
         'other-format',
-        /^the daemon is kube-ipvs 9\.1\.0 and answers in format 9, this command is kube-ipvs [\d.]+\S* and reads format 2: /,
+        /^the daemon is kube-ipvs 9\.1\.0 and answers in format 9, this command is kube-ipvs [\d.]+\S* and reads format 3: /,
       ],
       [
         join(folder.folder, 'hostile'),

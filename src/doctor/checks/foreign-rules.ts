@@ -126,9 +126,10 @@ function remedyOf(
       list,
       '# a proxy that runs moves its jump to the top, but not for ever: the program that inserts this rule again and again has to append it (-A)',
     ]
+  const plain = program.startsWith('ip6') ? 'ip6tables' : 'iptables'
   return [
     '# let the container runtime and its CNI plugins use the same iptables as the proxy, for example',
-    `update-alternatives --set iptables /usr/sbin/iptables-${program.endsWith('-legacy') ? 'nft' : 'legacy'}`,
+    `update-alternatives --set ${plain} /usr/sbin/${plain}-${program.endsWith('-legacy') ? 'nft' : 'legacy'}`,
     '# then restart the pods with hostPorts, and delete by its number what is left:',
     list,
   ]

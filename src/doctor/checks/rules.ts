@@ -207,7 +207,7 @@ function conntrackFull({ conntrack }: NodeFacts): CheckResult {
         '# KubeProxyConfiguration; the daemon writes it at its start',
         'conntrack:',
         `  min: ${next}`,
-        '  maxPerCore: 131072',
+        '  maxPerCore: 1 # above 1048576 in all, maxPerCore would replace min',
       ],
     })
   })

@@ -9,7 +9,9 @@ import { quote } from '../../values/quote.ts'
 import { ownMember } from '../../values/own-member.ts'
 
 const SYSCTLS = '/proc/sys/'
-const FILE = '/etc/sysctl.d/99-kube-ipvs.conf'
+const FILE_NAME = '99-kube-ipvs.conf'
+const FILE = `/etc/sysctl.d/${FILE_NAME}`
+const FORWARDING6 = 'net/ipv6/conf/all/forwarding'
 
 /** `net.ipv4.ip_forward` */
 const dotted = (name: string): string => name.replaceAll('/', '.')
@@ -18,6 +20,26 @@ const dotted = (name: string): string => name.replaceAll('/', '.')
 function setting(name: string, value: number): readonly string[] {
   const line = `${dotted(name)} = ${value}`
   return [`sysctl -w ${line.replaceAll(' ', '')}`, `# ${FILE}`, line]
+}
+
+/** A node that forwards IPv6 ignores router advertisements without this. */
+const ACCEPT_ADVERTISEMENTS: readonly string[] = [
+  '# only if the node gets its IPv6 address or route from router advertisements',
+  'net.ipv6.conf.all.accept_ra = 2',
+]
+
+/** Sets it at every boot although another file sets it otherwise. sysctl.d(5) goes by name, with sysctl.conf last. */
+function overruling(file: string, name: string, value: number): readonly string[] {
+  const [, line = ''] = setting(name, value).slice(1)
+  const isBehind = file.includes('/sysctl.d/') && file.slice(file.lastIndexOf('/') + 1) < FILE_NAME
+  const place = isBehind ? `# ${FILE}` : `# ${quote(file)}, in place of its line: a file of sysctl.d comes before it`
+  return [place, line, ...(name === FORWARDING6 ? ACCEPT_ADVERTISEMENTS : [])]
+}
+
+/** False: the node has virtual servers, and none of them is of IPv6. */
+const mayServeIpv6 = ({ configuration, ipvs }: NodeFacts): boolean => {
+  const state = configuration.mode === 'ipvs' ? valueOr(ipvs, null) : null
+  return state === null || state.virtualServers === 0 || state.ipv6Servers > 0
 }
 
 /** What is wrong while a written setting has another value. */
@@ -84,7 +106,7 @@ function written(facts: NodeFacts): CheckResult {
  */
 function undone(facts: NodeFacts): CheckResult {
   const wantedValues = new Map(wanted(facts))
-  if (facts.kernel.hasIpv6) wantedValues.set('net/ipv6/conf/all/forwarding', 1)
+  if (facts.kernel.hasIpv6 && mayServeIpv6(facts)) wantedValues.set(FORWARDING6, 1)
   const last = new Map(facts.sysctlLines.map((line) => [line.name, line]))
   const findings = [...last.values()].flatMap(({ name, value, file }): Finding[] => {
     const right = wantedValues.get(name)
@@ -94,16 +116,17 @@ function undone(facts: NodeFacts): CheckResult {
         severity: 'warning',
         what: `${quote(file)} sets ${dotted(name)} to ${quote(value)} instead of ${right}.`,
         effect: 'At the next boot, and with "sysctl --system" while the proxy runs, the setting changes back.',
-        remedy: setting(name, right).slice(1),
+        remedy: overruling(file, name, right),
       },
     ]
   })
   return found(...findings)
 }
 
-function ipv6Forwarding({ settings, kernel, interfaces }: NodeFacts): CheckResult {
-  const name = 'net/ipv6/conf/all/forwarding'
-  if (!kernel.hasIpv6 || settings[name] !== 0) return FINE
+function ipv6Forwarding(facts: NodeFacts): CheckResult {
+  const { settings, kernel, interfaces } = facts
+  const name = FORWARDING6
+  if (!kernel.hasIpv6 || settings[name] !== 0 || !mayServeIpv6(facts)) return FINE
   const hasAddress = valueOr(interfaces, []).some(
     ({ name: link, addresses }) =>
       link !== 'lo' && addresses.some((one) => one.includes(':') && !/^fe[89ab]/i.test(one)),
@@ -113,11 +136,7 @@ function ipv6Forwarding({ settings, kernel, interfaces }: NodeFacts): CheckResul
     what: `${dotted(name)} is 0${hasAddress ? ', and the node has IPv6 addresses' : ''}.`,
     effect:
       'Connections from outside to IPv6 addresses of Services time out. kube-ipvs never sets it, because the node would no longer accept router advertisements.',
-    remedy: [
-      ...setting(name, 1),
-      '# only if the node gets its IPv6 address or route from router advertisements',
-      'net.ipv6.conf.all.accept_ra = 2',
-    ],
+    remedy: [...setting(name, 1), ...ACCEPT_ADVERTISEMENTS],
   })
 }
 
@@ -155,13 +174,17 @@ const WRITE_BEFORE =
 /** Bridges of network plug-ins, to which pods of one node are connected. */
 const POD_BRIDGE = /^(cni|cbr|kube-bridge|docker|weave|nodelocaldns)/
 
-function bridgeNetfilter({ settings, interfaces, kernel }: NodeFacts): CheckResult {
+function bridgeNetfilter(facts: NodeFacts): CheckResult {
+  const { settings, interfaces, kernel } = facts
   return when(interfaces, (links) => {
-    const bridge = links.find(({ name, kind }) => kind === 'bridge' && POD_BRIDGE.test(name))
+    // A bridge to which nothing is connected, such as the docker0 of an idle Docker, is down.
+    const bridge = links.find(
+      ({ name, kind, operState }) => kind === 'bridge' && POD_BRIDGE.test(name) && operState !== 'down',
+    )
     if (bridge === undefined) return FINE
     const names = [
       'net/bridge/bridge-nf-call-iptables',
-      ...(kernel.hasIpv6 ? ['net/bridge/bridge-nf-call-ip6tables'] : []),
+      ...(kernel.hasIpv6 && mayServeIpv6(facts) ? ['net/bridge/bridge-nf-call-ip6tables'] : []),
     ]
     const wrong = names.filter((name) => settings[name] !== 1)
     if (wrong.length === 0) return FINE

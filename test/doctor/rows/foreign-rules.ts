@@ -56,6 +56,12 @@ export const FOREIGN_RULE_ROWS: readonly Row[] = [
     'warning',
     /iptables-legacy -t nat -A PREROUTING -m addrtype --dst-type LOCAL -j CNI-HOSTPORT-DNAT", in the back end.*"443\/tcp" \(by "-A CNI-DN-a [^]*API server[^]*--set iptables \/usr\/sbin\/iptables-nft\n[^]*\niptables-legacy -t nat -L PREROUTING -n --line-numbers$/,
   ],
+  [
+    'host-ports',
+    { rivals: { value: [{ ...RIVAL, program: 'ip6tables-nft' }] } },
+    'warning',
+    /--set ip6tables \/usr\/sbin\/ip6tables-legacy$/m,
+  ],
   ['host-ports', { rivals: { value: [RIVAL] }, ...configured({ mode: 'iptables' }) }, 'note', /node ports/],
   [
     'host-ports',

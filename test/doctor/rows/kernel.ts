@@ -62,7 +62,7 @@ export const KERNEL_ROWS: readonly Row[] = [
     'kernel-version',
     {
       kernel: { ...node().kernel, release: '6.1.0' },
-      ipvs: { value: { virtualServers: 9000, sctpServers: 0, tcpTimeoutSeconds: 900 } },
+      ipvs: { value: { virtualServers: 9000, sctpServers: 0, ipv6Servers: 1, tcpTimeoutSeconds: 900 } },
     },
     'warning',
     /9000 virtual servers/,
@@ -73,7 +73,10 @@ export const KERNEL_ROWS: readonly Row[] = [
   ['ipvs-sctp', { ipvsSctp: { value: false } }, 'note', /does not know SCTP \(CONFIG_IP_VS_PROTO_SCTP\)\./],
   [
     'ipvs-sctp',
-    { ipvsSctp: { value: false }, ipvs: { value: { virtualServers: 3, sctpServers: 2, tcpTimeoutSeconds: 7400 } } },
+    {
+      ipvsSctp: { value: false },
+      ipvs: { value: { virtualServers: 3, sctpServers: 2, ipv6Servers: 1, tcpTimeoutSeconds: 7400 } },
+    },
     'error',
     /2 virtual servers are for SCTP\.\n.*forwards no packet/,
   ],

@@ -150,7 +150,7 @@ export const RULES_ROWS: readonly Row[] = [
   ['ipvs-connections', { ...configured({ mode: 'iptables' }), ipvsTable: UNSEEN }, 'ok'],
   [
     'idle-timeout',
-    { ipvs: { value: { virtualServers: 0, sctpServers: 0, tcpTimeoutSeconds: 900 } } },
+    { ipvs: { value: { virtualServers: 0, sctpServers: 0, ipv6Servers: 1, tcpTimeoutSeconds: 900 } } },
     'note',
     /tcpTimeout: 7320s/,
   ],

@@ -15,6 +15,10 @@ const WITHOUT_IPV6 = daemon({
   problemCount: 1,
 })
 
+const NO_IPV6_SERVICES = {
+  ipvs: { value: { virtualServers: 3, sctpServers: 0, ipv6Servers: 0, tcpTimeoutSeconds: 7400 } },
+} as const
+
 export const SETTINGS_ROWS: readonly Row[] = [
   [
     'proxy-sysctls',
@@ -59,6 +63,37 @@ export const SETTINGS_ROWS: readonly Row[] = [
   [
     'sysctl-files',
     { sysctlLines: [{ file: '/etc/sysctl.conf', name: 'net/ipv4/conf/all/rp_filter', value: '1' }] },
+    'ok',
+  ],
+  ...(['/etc/sysctl.conf', '/etc/sysctl.d/99-sysctl.conf', '/usr/lib/sysctl.d/99-zz.conf'] as const).map(
+    (file): Row => [
+      'sysctl-files',
+      { sysctlLines: [{ file, name: 'net/ipv4/ip_forward', value: '0' }] },
+      'warning',
+      new RegExp(`^# "${file}", in place of its line: .*\nnet\\.ipv4\\.ip_forward = 1$`, 'm'),
+    ],
+  ),
+  [
+    'sysctl-files',
+    { sysctlLines: [{ file: '/etc/sysctl.d/10-x.conf', name: 'net/ipv6/conf/all/forwarding', value: '0' }] },
+    'warning',
+    /^# \/etc\/sysctl\.d\/99-kube-ipvs\.conf\nnet\.ipv6\.conf\.all\.forwarding = 1\n# only if .*\n.*accept_ra = 2$/m,
+  ],
+  [
+    'sysctl-files',
+    {
+      ...NO_IPV6_SERVICES,
+      sysctlLines: [{ file: '/etc/sysctl.conf', name: 'net/ipv6/conf/all/forwarding', value: '0' }],
+    },
+    'ok',
+  ],
+  [
+    'ipv6-forwarding',
+    {
+      ...NO_IPV6_SERVICES,
+      ...withSettings({ 'net/ipv6/conf/all/forwarding': 0 }),
+      ...links({ addresses: ['2001:db8::7/64'] }),
+    },
     'ok',
   ],
   [
@@ -135,6 +170,16 @@ export const SETTINGS_ROWS: readonly Row[] = [
     'ok',
   ],
   ['bridge-netfilter', links({ name: 'br-storage', kind: 'bridge' }), 'ok'],
+  ['bridge-netfilter', links({ name: 'docker0', kind: 'bridge', operState: 'down' }), 'ok'],
+  [
+    'bridge-netfilter',
+    {
+      ...NO_IPV6_SERVICES,
+      ...links({ name: 'cni0', kind: 'bridge' }),
+      ...withSettings({ 'net/bridge/bridge-nf-call-iptables': 1, 'net/bridge/bridge-nf-call-ip6tables': 0 }),
+    },
+    'ok',
+  ],
   ['bridge-netfilter', { interfaces: UNSEEN }, 'unknown'],
   [
     'reverse-path-filter',
