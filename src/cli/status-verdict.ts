@@ -39,12 +39,9 @@ function kernelReasons({
 }: Omit<Status, 'verdict'>): string[] {
   const reasons: string[] = []
   if (daemon === null && fallback !== null) reasons.push(`ipvs mode is not possible: ${fallback.message}`)
-  if (processes.length > 1) {
-    const names = processes.slice(0, NAMED).map(({ pid, name }) => `${quote(name)} (pid ${pid})`)
-    reasons.push(
-      `${processes.length} proxies run and undo what the others write: ${firstNames(names, names.length, processes.length)}`,
-    )
-  }
+  const proxies = processes.filter(isSurelyProxy)
+  if (proxies.length > 1)
+    reasons.push(`${proxies.length} proxies run and undo what the others write: ${processNames(proxies)}`)
   if (iptables.other !== null)
     reasons.push(`${iptables.other.chains} chains of a proxy are in iptables-${iptables.other.backEnd} too`)
   if (mode === 'ipvs' && device === null && localRoutes.length === 0 && (ipvs?.virtualServers.length ?? 0) > 0)
@@ -67,6 +64,15 @@ function daemonReasons(daemon: DaemonView, { rows }: Pick<Status, 'rows'>): stri
   ]
 }
 
+/** Other programs may have their proxy switched off: doctor reads their switches. */
+const isSurelyProxy = ({ name }: Status['processes'][number]): boolean => name === 'kube-ipvs' || name === 'kube-proxy'
+
+const processNames = (processes: Status['processes']): string =>
+  firstNames(
+    processes.map(({ pid, name }) => `${quote(name)} (pid ${pid})`),
+    NAMED,
+  )
+
 /** `: a, b and 2 more`; '' where the two looks of a status named different rows. */
 function namedRows(rows: NonNullable<Status['rows']>, state: 'missing' | 'differs' | 'extra'): string {
   const wrong = rows.wrong.filter((row) => row.state === state).slice(0, NAMED)
@@ -75,11 +81,18 @@ function namedRows(rows: NonNullable<Status['rows']>, state: 'missing' | 'differ
   return `: ${firstNames(names, names.length, rows[state])}`
 }
 
-function notesOf(daemon: DaemonView, { rows, natChains }: Pick<Status, 'rows' | 'natChains'>): string[] {
+function notesOf(
+  daemon: DaemonView,
+  { rows, natChains, processes }: Pick<Status, 'rows' | 'natChains' | 'processes'>,
+): string[] {
   const { counts, problems } = daemon
   const settings = problems.filter(({ about }) => about === 'setting').length
   const ofObjects = counts.problems - problems.filter(({ about }) => about !== 'object').length
+  const others = processes.filter((one) => !isSurelyProxy(one))
   return [
+    ...(others.length === 0
+      ? []
+      : [`a proxy may run inside ${processNames(others)} ("kube-ipvs doctor" reads whether it is switched off)`]),
     ...(settings === 0 ? [] : [`${count(settings, 'setting')} of the kernel could not be written (--problems)`]),
     ...(ofObjects <= 0 ? [] : [`${count(ofObjects, 'problem')} with objects (--problems)`]),
     ...(counts.conflicts === 0 ? [] : [`${count(counts.conflicts, 'claim')} lost to another Service (--problems)`]),

@@ -106,3 +106,14 @@ test('verdictOf notes chains that may translate packets to Services before the f
   assert.deepEqual(notes(firewall('nftables')), [`the chain "inet early x"${rest}`])
   assert.deepEqual(notes({ mode: 'iptables', configuredMode: 'iptables' }), [])
 })
+
+test('verdictOf only notes programs that may have a proxy inside them, because they may have it switched off', () => {
+  const processes = [
+    { pid: 5, name: 'kube-ipvs' },
+    { pid: 6, name: 'k3s-server' },
+    { pid: 7, name: 'kube-router' },
+  ]
+  const { fine, notes } = verdictOf({ ...KNOWN, processes })
+  assert.equal(fine, true)
+  assert.match(notes[0] ?? '', /^a proxy may run inside "k3s-server" \(pid 6\), "kube-router" \(pid 7\) \(/)
+})
