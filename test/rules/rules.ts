@@ -216,7 +216,11 @@ export const DIRECTION: readonly (readonly string[])[] = [['native', 'src'], ['d
  * not listed may not be imported.
  */
 export const PACKAGE_USERS: Readonly<Record<string, readonly string[]>> = {
-  '@kubernetes/client-node': ['src/watch/api/kube-config-files.ts', 'src/watch/api/kube-config-load.ts'],
+  '@kubernetes/client-node': [
+    'src/watch/api/kube-config-entries.ts',
+    'src/watch/api/kube-config-files.ts',
+    'src/watch/api/kube-config-load.ts',
+  ],
   koffi: ['native'],
   winston: ['src/serve/log.ts'],
   yaml: ['src/config', 'src/watch/api/kube-config-load.ts', 'src/watch/manifests'],

@@ -12,7 +12,7 @@ export interface Access {
   readonly server: string
   readonly headers: Readonly<Record<string, string>>
   readonly tls: TlsMaterial
-  /** proxy-url of the cluster: http or https. */
+  /** proxy-url of the cluster: a URL of http or https. */
   readonly proxyUrl?: string
   /** disable-compression of the cluster: the server is to compress no answer. */
   readonly disableCompression?: boolean

@@ -258,8 +258,6 @@ export class ApiClient {
     const { proxyUrl } = access
     const fingerprint = JSON.stringify([access.server, proxyUrl, tlsFingerprint(access.tls)])
     if (this.#current?.fingerprint === fingerprint) return this.#current.pool
-    if (proxyUrl !== undefined && !/^https?:/.test(proxyUrl))
-      throw new CodedError('kubeconfig', 'proxy-url: only http and https proxies are supported')
     const pool = new HttpPool({
       server,
       tls: access.tls,

@@ -4,12 +4,22 @@
  * @impure
  */
 import { readFile } from 'node:fs/promises'
+import { isIPv6 } from 'node:net'
 import { dirname, resolve } from 'node:path'
 import type { Cluster, KubeConfig } from '@kubernetes/client-node'
 import { type Document, parseDocument, visit } from 'yaml'
 import { CodedError, errorText } from '../../values/errors.ts'
 import { isOutOfStack, nestingOf } from '../../values/nesting.ts'
 import { EXEC_EXTENSION, type ExecCluster, type ExecPlugin, parseExecPlugin } from './exec-plugin.ts'
+import {
+  type Wrong,
+  checkImpersonation,
+  checkProxy,
+  clusterIn,
+  withMaster,
+  withoutCluster,
+  withoutContext,
+} from './kube-config-entries.ts'
 import { describe, isObject, type JsonObject } from '../objects/findings.ts'
 import { ownMember } from '../../values/own-member.ts'
 
@@ -22,9 +32,6 @@ export interface Loaded {
   /** `clusters[].cluster.disable-compression`, which client-node does not know. */
   readonly disableCompression: boolean
 }
-
-/** Makes the error for a wrong configuration. */
-export type Wrong = (message: string, cause?: unknown) => CodedError
 
 export interface LoadOptions {
   /** Path of the kubeconfig; paths in it are relative to its folder. */
@@ -59,7 +66,8 @@ export async function loadKubeconfig(text: string, options: LoadOptions): Promis
   const config = await newKubeConfig()
   const folder = dirname(resolve(path))
   try {
-    config.loadFromString(JSON.stringify(json))
+    // Entries that the current context does not use may be incomplete, as for client-go.
+    config.loadFromString(JSON.stringify(master === '' ? json : withMaster(json, master)), { onInvalidEntry: 'filter' })
     // It takes a name of a file that is no text to a function for texts.
     config.makePathsAbsolute(folder)
   } catch (error) {
@@ -67,15 +75,17 @@ export async function loadKubeconfig(text: string, options: LoadOptions): Promis
   }
   applyTokenFiles(config, json, folder)
   const context = config.getCurrentContext()
-  if (config.getContextObject(context) === null) throw wrong(`current-context: there is no context "${context ?? ''}"`)
+  if (config.getContextObject(context) === null) throw wrong(withoutContext(json, context))
   const cluster = config.getCurrentCluster()
-  if (cluster === null) throw wrong(`contexts["${context}"].context.cluster: there is no such cluster`)
+  if (cluster === null) throw wrong(withoutCluster(json, context, config.getContextObject(context)?.cluster ?? ''))
   const user = config.getContextObject(context)?.user
   if (!user) useAnonymous(config, context)
   else if (config.getUser(user) === null) throw wrong(`contexts["${context}"].context.user: there is no user "${user}"`)
   if (cluster.skipTLSVerify && (cluster.caData || cluster.caFile))
     throw wrong('specifying a root certificates file with the insecure flag is not allowed')
   withServer(config, master === '' ? cluster.server : master, wrong)
+  checkProxy(config, cluster, wrong)
+  checkImpersonation(json, user, wrong)
   const disableCompression = clusterIn(json, cluster.name)['disable-compression'] ?? false
   if (typeof disableCompression !== 'boolean')
     throw wrong(
@@ -128,11 +138,14 @@ export async function loadWithoutFile(master: string, root: string, wrong: Wrong
     config.loadFromClusterAndUser({ name: 'master', server: master, skipTLSVerify: false }, { name: 'none' })
     return { ...others, config: withServer(config, master, wrong) }
   }
-  if (!process.env['KUBERNETES_SERVICE_HOST'] || !process.env['KUBERNETES_SERVICE_PORT'])
+  const { KUBERNETES_SERVICE_HOST: host = '', KUBERNETES_SERVICE_PORT: port = '' } = process.env
+  if (host === '' || port === '')
     throw new CodedError(
       'no-api-server',
       'unable to load in-cluster configuration, KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT must be defined',
     )
+  if (!isHost(host)) throw wrong(`KUBERNETES_SERVICE_HOST: "${host}" is not a host, without a scheme and a port`)
+  if (!/^\d{1,5}$/.test(port) || Number(port) > 65_535) throw wrong(`KUBERNETES_SERVICE_PORT: "${port}" is not a port`)
   config.loadFromCluster(root)
   // client-node chooses http for some ports and then refuses to connect.
   config.clusters = config.clusters.map((cluster) => ({
@@ -141,6 +154,8 @@ export async function loadWithoutFile(master: string, root: string, wrong: Wrong
   }))
   return { ...others, config }
 }
+
+const isHost = (text: string): boolean => /^[\w.-]+$/.test(text) || isIPv6(text.replace(/^\[(.*)\]$/, '$1'))
 
 function parseKubeconfig(text: string, path: string, wrong: Wrong): JsonObject {
   let json: unknown
@@ -223,13 +238,6 @@ function withoutLastSlashes(text: string): string {
   let end = text.length
   while (text[end - 1] === '/') end--
   return text.slice(0, end)
-}
-
-/** The `cluster` of that name as it stands in the kubeconfig. */
-function clusterIn(json: JsonObject, name: string): JsonObject {
-  const all = Array.isArray(json['clusters']) ? json['clusters'] : []
-  const entry: unknown = all.find((candidate) => isObject(candidate) && candidate['name'] === name)
-  return isObject(entry) && isObject(entry['cluster']) ? entry['cluster'] : {}
 }
 
 /** The current cluster, for a plugin with `provideClusterInfo`. */

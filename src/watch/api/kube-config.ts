@@ -12,7 +12,8 @@ import { CodedError } from '../../values/errors.ts'
 import { type Access, type AccessProvider, checkTls, type TlsMaterial, tlsFingerprint } from './access.ts'
 import { type ExecCredentials, ExecLogin, type ExecPlugin, type RunPlugin } from './exec-plugin.ts'
 import { withFiles } from './kube-config-files.ts'
-import { type Loaded, loadKubeconfig, loadWithoutFile, reasonOf, type Wrong } from './kube-config-load.ts'
+import type { Wrong } from './kube-config-entries.ts'
+import { type Loaded, loadKubeconfig, loadWithoutFile, reasonOf } from './kube-config-load.ts'
 
 export interface KubeConfigOptions {
   /** clientConnection.kubeconfig: a path; '' or absent for none. */

@@ -197,7 +197,7 @@ test('KubeAccess names file and field in errors, and no secret', async (t) => {
   const rows: [string, RegExp][] = [
     ['[]', /must hold one object/],
     ['{clusters: []}', /current-context/],
-    [kubeconfig({ server: '' }, { token: secret }), /clusters\[0\]\.cluster\.server/],
+    [kubeconfig({ server: '' }, { token: secret }), /clusters\["k"\]\.cluster\.server is missing/],
     [kubeconfig({ server: 'ftp://x' }, { token: secret }), /server: "ftp:\/\/x"/],
     [kubeconfig({}, {}).replace('"cluster":"k"', '"cluster":"z"'), /contexts\["c"\]\.context\.cluster/],
     [kubeconfig({}, {}).replace('"user":"u"', '"user":"z"'), /contexts\["c"\]\.context\.user/],
@@ -329,4 +329,88 @@ test('KubeAccess finds the service account of a pod', async (t) => {
   }
   assert.deepEqual(access.headers, { authorization: 'Bearer pod-token' })
   assert.equal(String(access.tls.ca), cert)
+})
+
+test('KubeAccess needs nothing of entries that the current context does not use', async (t) => {
+  const path = join(await folder(t), 'kubeconfig.conf')
+  const complete = JSON.parse(kubeconfig({}, { token: 'abc' })) as Record<'contexts' | 'clusters' | 'users', object[]> // as written above
+  await writeFile(
+    path,
+    JSON.stringify({
+      ...complete,
+      contexts: [{ name: 'x', context: { namespace: 'y' } }, ...complete.contexts],
+      clusters: [{ name: 'empty', cluster: {} }, ...complete.clusters],
+      users: [{}, ...complete.users],
+    }),
+  )
+  assert.equal((await new KubeAccess({ kubeconfig: path }).access()).server, 'https://10.0.0.1:6443')
+  await writeFile(path, kubeconfig({ server: undefined }, { token: 'abc' }))
+  const mastered = new KubeAccess({ kubeconfig: path, master: 'https://192.0.2.1' })
+  assert.equal((await mastered.access()).server, 'https://192.0.2.1')
+  const refused = new KubeAccess({ kubeconfig: path })
+  await assert.rejects(refused.check(), {
+    code: 'kubeconfig',
+    message: `${path}: clusters["k"].cluster.server is missing`,
+  })
+  await writeFile(path, JSON.stringify({ ...complete, contexts: [{ name: 'c', context: {} }] }))
+  await assert.rejects(refused.check(), { message: `${path}: contexts["c"].context.cluster is missing` })
+})
+
+test('KubeAccess takes an empty proxy-url as none, and refuses those that cannot be used', async (t) => {
+  const path = join(await folder(t), 'kubeconfig.conf')
+  const access = new KubeAccess({ kubeconfig: path })
+  for (const url of ['', null]) {
+    await writeFile(path, kubeconfig({ 'proxy-url': url }, {}))
+    assert.equal((await access.access()).proxyUrl, undefined)
+    assert.equal((await access.urls()).proxyUrl, undefined)
+  }
+  await writeFile(path, kubeconfig({ 'proxy-url': 'http://proxy.example:3128' }, {}))
+  assert.equal((await access.access()).proxyUrl, 'http://proxy.example:3128')
+  const rows: readonly (readonly [url: unknown, message: RegExp])[] = [
+    ['socks5://me:secret@proxy.example', /clusters\["k"\]\.cluster\.proxy-url: only http and https .*, not "socks5"$/],
+    ['proxy.example', /clusters\["k"\]\.cluster\.proxy-url: is not a URL$/],
+    [5, /clusters\["k"\]\.cluster\.proxy-url: is not a URL$/],
+  ]
+  for (const [url, message] of rows) {
+    await writeFile(path, kubeconfig({ 'proxy-url': url }, {}))
+    await assert.rejects(new KubeAccess({ kubeconfig: path }).check(), { code: 'kubeconfig', message })
+  }
+})
+
+test('KubeAccess refuses an impersonation that would be another one', async (t) => {
+  const path = join(await folder(t), 'kubeconfig.conf')
+  for (const [field, value] of [
+    ['as-groups', ['system:masters']],
+    ['as-uid', '5'],
+    ['as-user-extra', { scopes: ['view'] }],
+  ] as const) {
+    await writeFile(path, kubeconfig({}, { token: 'abc', as: 'other', [field]: value }))
+    const message = `${path}: users["u"].user.${field}: is not supported; only "as" is`
+    await assert.rejects(new KubeAccess({ kubeconfig: path }).check(), { message })
+  }
+  await writeFile(path, kubeconfig({}, { token: 'abc', as: 'other', 'as-groups': [] }))
+  await new KubeAccess({ kubeconfig: path }).check()
+})
+
+test('KubeAccess names the variable of a pod that is no host or no port', async (t) => {
+  const before = { ...process.env }
+  t.after(() => {
+    for (const name of ['KUBERNETES_SERVICE_HOST', 'KUBERNETES_SERVICE_PORT'])
+      if (before[name] === undefined) delete process.env[name]
+      else process.env[name] = before[name]
+  })
+  const rows: readonly (readonly [host: string, port: string, message: RegExp])[] = [
+    ['10.0.0.1:6443', '443', /KUBERNETES_SERVICE_HOST: "10\.0\.0\.1:6443" is not a host/],
+    ['https://10.0.0.1', '443', /KUBERNETES_SERVICE_HOST: "https:/],
+    ['10.0.0.1', '6443/x', /KUBERNETES_SERVICE_PORT: "6443\/x" is not a port/],
+    ['10.0.0.1', '99999', /KUBERNETES_SERVICE_PORT: "99999" is not a port/],
+  ]
+  for (const [host, port, message] of rows) {
+    Object.assign(process.env, { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: port })
+    await assert.rejects(new KubeAccess({}).check(), { code: 'kubeconfig', message })
+  }
+  for (const host of ['fd00::1', '[fd00::1]']) {
+    Object.assign(process.env, { KUBERNETES_SERVICE_HOST: host, KUBERNETES_SERVICE_PORT: '443' })
+    assert.equal((await new KubeAccess({}).urls()).server, 'https://[fd00::1]:443')
+  }
 })
