@@ -9,6 +9,17 @@
 {{- end -}}
 {{- end -}}
 
+{{/* The names of the nodes on which the DaemonSet may run, as JSON; none where nothing is installed. */}}
+{{- define "kube-ipvs.linuxNodes" -}}
+{{- $names := list -}}
+{{- range (lookup "v1" "Node" "" "").items -}}
+{{- if eq (dig "kubernetes.io/os" "linux" (.metadata.labels | default dict)) "linux" -}}
+{{- $names = append $names .metadata.name -}}
+{{- end -}}
+{{- end -}}
+{{- toJson $names -}}
+{{- end -}}
+
 {{- define "kube-ipvs.nameLabels" -}}
 app.kubernetes.io/name: {{ default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" | quote }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}

@@ -14,7 +14,7 @@ import { problemsOf, RELEASES } from './openapi.ts'
 const NODES = ['node-a', 'node-b', 'node-c']
 const NAMESPACE = ['--namespace', 'kube-system']
 
-/** Runs helm commands against a cluster of three nodes. */
+/** Runs helm commands against a cluster of these nodes and one of Windows. */
 async function withCluster(
   run: (helm: (command: readonly string[], values?: object) => Promise<string>, cluster: Cluster) => Promise<void>,
 ): Promise<void> {
@@ -22,6 +22,7 @@ async function withCluster(
   const kubeconfig = await cluster.start()
   try {
     for (const name of NODES) cluster.add(`/api/v1/nodes/${name}`)
+    cluster.add('/api/v1/nodes/windows', { metadata: { name: 'windows', labels: { 'kubernetes.io/os': 'windows' } } })
     await run(async (command, values) => {
       const { output, error } = await helmWith([...command, ...NAMESPACE], values, kubeconfig)
       assert.equal(error, '')
