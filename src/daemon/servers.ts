@@ -53,6 +53,7 @@ const ATTEMPTS_PER_LINE = 12
 export function openServers(options: ServersOptions): Servers {
   const { configuration, log } = options
   const { healthzBindAddress, metricsBindAddress, bindAddressHardFail } = configuration()
+  // An empty address switches its port off, as in kube-proxy.
   const ports = [
     new ServedPort({
       address: healthzBindAddress,
@@ -70,7 +71,7 @@ export function openServers(options: ServersOptions): Servers {
       fatal: '',
       log,
     }),
-  ]
+  ].filter(({ address }) => address !== '')
   log.verbose(3, 'Starting healthz HTTP server', { address: healthzBindAddress })
   const opened = ports.map((port) => port.open(bindAddressHardFail))
   return {
@@ -130,6 +131,10 @@ class ServedPort {
 
   constructor(options: ServedPortOptions) {
     this.#options = options
+  }
+
+  get address(): string {
+    return this.#options.address
   }
 
   /**

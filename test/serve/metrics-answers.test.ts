@@ -224,6 +224,18 @@ describe('openServers', () => {
     assert.deepEqual([await listens(health), await listens(metrics)], [false, false])
   })
 
+  it('opens no port for an empty address, which --healthz-port=0 and --metrics-port=0 make', async () => {
+    const metrics = await freePort()
+    const { options } = optionsWith({ healthzBindAddress: '', metricsBindAddress: at(metrics) })
+    const listening = (): number => process.getActiveResourcesInfo().filter((one) => one === 'TCPServerWrap').length
+    const before = listening()
+    const servers = openServers(options)
+    closers.push(() => servers.close())
+    await servers.ready
+    assert.equal(listening() - before, 1)
+    assert.equal(await listens(metrics), true)
+  })
+
   it('rejects with the message of kube-proxy with bindAddressHardFail', async () => {
     const [health, metrics] = [await freePort(), await freePort()]
     for (const [taken, message] of [
