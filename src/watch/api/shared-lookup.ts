@@ -4,16 +4,23 @@
  * @impure
  */
 import { lookup, type LookupAddress, type LookupAllOptions } from 'node:dns'
-import type { LookupFunction } from 'node:net'
+import { type LookupFunction, setDefaultAutoSelectFamilyAttemptTimeout } from 'node:net'
 
 type FoundAddresses = (error: NodeJS.ErrnoException | null, addresses: LookupAddress[]) => void
 type LookupAll = (hostname: string, options: LookupAllOptions, callback: FoundAddresses) => void
+
+/**
+ * Node gives up the connection to an address after this time where the name has another one, and
+ * after 250 ms by default: behind a slow line it would give up all of them but the last.
+ */
+const ATTEMPT_MS = 3000
 
 /**
  * A look-up function for sockets, through getaddrinfo, which respects /etc/hosts and nsswitch.conf.
  * @param lookupAll resolves a name; tests replace it
  */
 export function sharedLookup(lookupAll: LookupAll = lookup): LookupFunction {
+  setDefaultAutoSelectFamilyAttemptTimeout(ATTEMPT_MS)
   const waiting = new Map<string, FoundAddresses[]>()
   return (hostname, options, callback) => {
     const answer: FoundAddresses = (error, addresses) => {

@@ -241,6 +241,7 @@ test('HttpPool resolves a name once for all requests that wait for it', async (t
   const port = await listen(t, createServer(answer))
   const waiting: ((error: null, addresses: LookupAddress[]) => void)[] = []
   const lookup = sharedLookup((_name, _options, callback) => waiting.push(callback))
+  assert.equal(getDefaultAutoSelectFamilyAttemptTimeout(), 3000, 'a slow address is not given up for another one')
   const pools = [1, 2].map(() => poolFor(t, `http://api.example:${port}`, { lookup }))
   const requests = pools.flatMap((pool) => [get(pool), get(pool)])
   await until('a look-up', () => waiting.length > 0)
