@@ -7,6 +7,7 @@ import {
   type AddressInfo,
   connect,
   createServer as createTcpServer,
+  getDefaultAutoSelectFamilyAttemptTimeout,
   type Server as TcpServer,
   type Socket,
 } from 'node:net'
