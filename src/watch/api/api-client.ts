@@ -31,6 +31,8 @@ export interface ApiClientOptions {
   readonly connectTimeoutMs?: number
   /** Longest wait for credentials, and again for the headers of the answer, in milliseconds; default 30,000. */
   readonly headersTimeoutMs?: number
+  /** Longest answer to a list with `limit`; default 32 MiB. */
+  readonly maxPageBytes?: number
   /** See HttpPoolOptions. */
   readonly onDead?: HttpPoolOptions['onDead']
   readonly http2?: HttpPoolOptions['http2']
@@ -72,11 +74,10 @@ interface ApiRequest {
 /** Query parameters in the order they are sent. */
 export type Query = Readonly<Record<string, string>>
 
-/**
- * Enough for a page of 500 objects, or for a whole list from a server that ignores `limit`. V8
- * strings end at 512 MiB.
- */
+/** Enough for a whole list. V8 strings end at 512 MiB. */
 const MAX_BODY_BYTES = 384 * 1024 * 1024
+/** Of a list with `limit`: the objects of a page are in memory all at once. The caller may ask for fewer. */
+const MAX_PAGE_BYTES = 32 * 1024 * 1024
 /** Longest pause within the body of a page. */
 const LIST_SILENCE_MS = 30_000
 /** How much of a watch is decoded before its events are handed out. */
@@ -107,7 +108,8 @@ export class ApiClient {
 
   async list(path: string, query: Query, signal: AbortSignal): Promise<ListPage> {
     const response = await this.#request({ method: 'GET', path, query, accept: this.#acceptList, signal })
-    const body = await readBody(response, MAX_BODY_BYTES, LIST_SILENCE_MS)
+    const maxBytes = query['limit'] === undefined ? MAX_BODY_BYTES : (this.#options.maxPageBytes ?? MAX_PAGE_BYTES)
+    const body = await readBody(response, maxBytes, LIST_SILENCE_MS)
     this.#received('GET', body)
     const json = encodingOf(response.headers['content-type'] ?? '').parse(body, 'list')
     const metadata = isObject(json) && isObject(json['metadata']) ? json['metadata'] : {}

@@ -17,10 +17,10 @@ export interface Entries {
   readonly keys: readonly string[]
 }
 
-/** Field number, type, and whether it is a list. */
+/** Field number, type, and whether it is a list: of `first` only the first item is kept. */
 export type FieldSpec =
   | readonly [number: number, type: Scalar | Message | Entries]
-  | readonly [number: number, type: 'text' | 'word' | Message, repeated: 'repeated']
+  | readonly [number: number, type: 'text' | 'word' | Message, repeated: 'repeated' | 'first']
 
 /** `wrong` is the type at the tags that combine a known field number with a wire type that the field does not have. */
 export const FIELD_TYPES = [
@@ -46,6 +46,8 @@ export interface Field {
   /** Index of the type in FIELD_TYPES. */
   readonly typeIndex: number
   readonly repeated: boolean
+  /** Items after the first one are not read. */
+  readonly isFirstOnly: boolean
   readonly message: Message
   readonly keys: readonly string[]
 }
@@ -84,7 +86,8 @@ export function message(fields: Readonly<Record<string, FieldSpec>>, make: MakeO
     fieldByTag[tag] = field
   }
   for (const [slot, [name, [number, type, repeated]]] of Object.entries(fields).entries()) {
-    const field = { name, slot, repeated: repeated === 'repeated', message: NO_MESSAGE, keys: [], ...typeOf(type) }
+    const lists = { repeated: repeated !== undefined, isFirstOnly: repeated === 'first' }
+    const field = { name, slot, ...lists, message: NO_MESSAGE, keys: [], ...typeOf(type) }
     const wireType = type === 'int' || type === 'long' || type === 'bool' ? VARINT : LENGTH
     for (let other = 0; other < 8; other++) set(number * 8 + other, { ...field, ...named('wrong') })
     set(number * 8 + wireType, field)

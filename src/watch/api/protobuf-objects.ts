@@ -135,7 +135,8 @@ const HINTS = message({ forZones: [1, HINT, 'repeated'], forNodes: [2, HINT, 're
 }))
 const ENDPOINT = message(
   {
-    addresses: [1, 'text', 'repeated'],
+    // Addresses after the first one mean nothing to a proxy (EndpointSlice API), and a slice may have 100,000.
+    addresses: [1, 'text', 'first'],
     conditions: [2, CONDITIONS],
     nodeName: [6, 'word'],
     zone: [7, 'word'],

@@ -96,9 +96,10 @@ export class ProtobufReader {
         if (length < 0 || stop > end) throw malformed('a field that ends after its message')
         this.at = at
         if (field === undefined) checkTag(tag)
-        else if (field.repeated)
-          addTo(values, field.slot, (READ[field.typeIndex] ?? refuseField)(this, field, stop, undefined))
-        else values[field.slot] = (READ[field.typeIndex] ?? refuseField)(this, field, stop, values[field.slot])
+        else if (field.repeated) {
+          if (!field.isFirstOnly || values[field.slot] === undefined)
+            addTo(values, field.slot, (READ[field.typeIndex] ?? refuseField)(this, field, stop, undefined))
+        } else values[field.slot] = (READ[field.typeIndex] ?? refuseField)(this, field, stop, values[field.slot])
         at = stop
       } else {
         this.at = at

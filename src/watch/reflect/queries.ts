@@ -9,7 +9,7 @@ import type { Selection } from '../objects/selection.ts'
 type Query = Readonly<Record<string, string>>
 
 /** Objects per page of a list. */
-const PAGE_SIZE = 500
+export const PAGE_SIZE = 500
 
 /** A streaming list that continues as a watch. */
 export function streamingListQuery(selection: Selection, timeoutSeconds: number): Query {
@@ -25,8 +25,8 @@ export function watchQuery(selection: Selection, timeoutSeconds: number, resourc
 }
 
 /** One page of a list; `continueToken` is '' for the first. */
-export function pageQuery(selection: Selection, continueToken: string): Query {
-  const query = { ...listQuery(selection), limit: String(PAGE_SIZE) }
+export function pageQuery(selection: Selection, continueToken: string, size: number): Query {
+  const query = { ...listQuery(selection), limit: String(size) }
   return continueToken === '' ? query : { ...query, continue: continueToken }
 }
 

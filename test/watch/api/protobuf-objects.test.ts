@@ -32,6 +32,20 @@ function goldenOf(kind: string, event?: string): (typeof golden)[number] {
 }
 
 describe('decodeObject', () => {
+  it('keeps only the first address of an endpoint, of which a slice may have 100,000', () => {
+    const slice = {
+      apiVersion: 'discovery.k8s.io/v1',
+      kind: 'EndpointSlice',
+      metadata: { name: 'a', namespace: 'b' },
+      endpoints: [{ addresses: ['10.0.0.1', '10.0.0.2'] }, { addresses: ['10.0.0.3', '10.0.0.4'] }],
+    }
+    const { endpoints } = decode(encode({ json: slice })) as unknown as typeof slice // what was encoded
+    assert.deepEqual(
+      endpoints.map(({ addresses }) => addresses),
+      [['10.0.0.1'], ['10.0.0.3']],
+    )
+  })
+
   for (const { json, bytes, event } of golden) {
     const name = `${event ?? ''} ${json.kind} ${String(asObject(json['metadata'])['name'] ?? '')}`.trim()
     const kind = KINDS[json.kind]
