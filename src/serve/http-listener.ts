@@ -156,7 +156,8 @@ export class HttpListener {
   }
 
   #failed(error: NodeJS.ErrnoException): void {
-    if (this.#closed) return
+    // A connection that the kernel cannot make now (ENFILE, ENOMEM) leaves the server as it is.
+    if (this.#closed || this.#server.listening) return
     const { onFailure, retryMs } = this.#options
     const isAll = 'address' in this.#options && this.#options.bothFamilies && this.#options.address === '0.0.0.0'
     if (isAll === true && !this.#onlyIpv4 && NO_IPV6.has(error.code)) {

@@ -5,6 +5,7 @@
  */
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
+import { Server } from 'node:net'
 import { after, describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { healthResponder, metricsResponder } from '../../src/daemon/servers.ts'
@@ -309,3 +310,18 @@ async function connectionsOf(port: number): Promise<number> {
   return lines.filter((line) => new RegExp(`^\\s*\\d+: [0-9A-F]{8}:${hex} [0-9A-F]{8}:[0-9A-F]{4} 01`).test(line))
     .length
 }
+
+it('goes on when the kernel cannot make a connection', async (t) => {
+  const servers: Server[] = []
+  const listenAs = Server.prototype.listen
+  t.mock.method(Server.prototype, 'listen', function (this: Server, ...where: Parameters<typeof listenAs>) {
+    servers.push(this)
+    return listenAs.apply(this, where)
+  })
+  const port = await open(() => textAnswer('fine'))
+  // As Node reports a failed accept(2); `open` fails the test when the listener takes it for its own failure.
+  for (const server of servers) server.emit('error', Object.assign(new Error('accept ENFILE'), { code: 'ENFILE' }))
+  assert.equal(servers.length, 1)
+  await sleep(100)
+  assert.match(await ask(port, GET), /fine/)
+})
