@@ -139,7 +139,7 @@ export class HealthChecks {
 
   #report(address: string, key: HealthCheckKey, problem: Problem | undefined): void {
     const socket = formatEndpoint(address, Number(key.slice(key.indexOf(' ') + 1)))
-    if (this.#failing.has(socket) === (problem !== undefined)) return
+    if (this.#failing.get(socket)?.subject === problem?.subject) return
     if (problem === undefined) this.#failing.delete(socket)
     else this.#failing.set(socket, problem)
     this.#listener.onProblem(socket, problem)

@@ -246,6 +246,18 @@ describe('HealthChecks', () => {
     assert.equal(await listens(port), false)
   })
 
+  it('names the Service that has a taken port now, not the one before', async () => {
+    const { want, problems } = newChecks()
+    const port = await freePort()
+    const squatter = await listen(port, '127.0.0.1')
+    want(check(port, { name: 'first' }))
+    await until('a problem', () => problems.size > 0)
+    want(check(port, { name: 'second' }))
+    await until('the other name', () => [...problems.values()].some(({ subject }) => subject === 'service demo/second'))
+    squatter.close()
+    await until('the port once it is free', () => problems.size === 0)
+  })
+
   it('stops retrying a port that is not wanted any more', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] })
     const { want, unwant, problems } = newChecks()
