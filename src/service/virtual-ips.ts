@@ -4,7 +4,7 @@
  * traffic to them; load-balancer addresses are in the status, which controllers write. Neither may
  * take an address away from this node that it needs to reach the API server or other nodes.
  */
-import { familyOf } from '../values/address.ts'
+import { familyOf, specialAddress } from '../values/address.ts'
 import { type Cidr, contains } from '../values/cidr.ts'
 import type { Problem, ProblemList } from '../values/errors.ts'
 import { firstNames } from '../values/lists.ts'
@@ -69,9 +69,11 @@ export function permittedVips(
   const proxied: string[] = []
   const permitted = addresses.filter((address) => {
     const reason =
+      (LOCALHOST.has(address) ? 'it is localhost' : undefined) ??
       (rule.loadBalancerIps === undefined || isIn(rule.loadBalancerIps, address)
         ? undefined
-        : `${NOT_IN_LIST}allowedLoadBalancerIPs`) ?? takesApiServer(service, address, rule, node, binds)
+        : `${NOT_IN_LIST}allowedLoadBalancerIPs`) ??
+      takesApiServer(service, address, rule, node, binds)
     if (reason !== undefined) problems.add(refusal(service, LOAD_BALANCER, address, reason))
     else if (binds && isOther(address)) proxied.push(address)
     else return true
@@ -99,7 +101,9 @@ export function permittedExternalIps(
     // An address that the Service has in another role takes no traffic from others.
     const isOwn = vips.has(address) || clusterIps.includes(address)
     const owner = isOwn || rule.protected === undefined ? undefined : ownerOf(address, service, rule, node, use)
+    const special = specialAddress(address)
     const reason =
+      (special === undefined ? undefined : `it is ${special}`) ??
       (owner === undefined ? undefined : `it is ${owner}, which kubeIPVS.allowProtectedExternalIPs would allow`) ??
       (rule.externalIps === undefined || isIn(rule.externalIps, address)
         ? undefined
@@ -114,6 +118,8 @@ export function permittedExternalIps(
   return permitted
 }
 
+/** As a virtual IP it would take the connections of this node's programs to themselves. */
+const LOCALHOST: ReadonlySet<string> = new Set(['127.0.0.1', '::1'])
 const NOT_IN_LIST = 'it is in no range of kubeIPVS.'
 
 /** Who has an address that no externalIP may be: `an address of the API server`. */

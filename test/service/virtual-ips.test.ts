@@ -61,6 +61,21 @@ test('without a rule every address is served', () => {
   assert.equal(reads & READS_VIRTUAL_IPS, 0)
 })
 
+test('an address that no Service can have is refused as externalIP, and localhost as a load-balancer address', () => {
+  const special = ['127.0.0.1', '::1', '0.0.0.0', '169.254.169.254', '239.1.1.1', '255.255.255.255', 'ff0e::1']
+  const { keys, problems } = outcome(
+    { externalIps: [...special, '8.8.8.8'], loadBalancerVips: ['127.0.0.1', '::1', '127.0.0.55'] },
+    guard(),
+  )
+  assert.deepEqual(keys, [external('8.8.8.8'), vip('127.0.0.55')])
+  assert.deepEqual(problems.slice(0, 3), [
+    'status.loadBalancer.ingress: 127.0.0.1 is refused: it is localhost',
+    'status.loadBalancer.ingress: ::1 is refused: it is localhost',
+    'spec.externalIPs: 127.0.0.1 is refused: it is a loopback address',
+  ])
+  assert.equal(problems.length, 2 + special.length)
+})
+
 test('an address outside the ranges of its field gets no frontend and is reported with that field', () => {
   const service = {
     externalIps: ['203.0.113.5', '8.8.8.8', '203.0.114.2', 'fd00:bad::1'],
