@@ -1,14 +1,16 @@
 /**
  * Health check ports of Services, joined to frontends, passes and node addresses. The answer of a
- * port follows the kernel, so it changes after the pass that applied the change.
+ * port follows the kernel, so it changes after the pass that applied the change; more endpoints than
+ * before also wait for the rules that lead to them.
  */
 import { type Part, TABLES } from '../sync/part.ts'
 import { HealthChecks, type HealthChecksListener, type ListenAddresses } from '../serve/health-checks.ts'
 import type { ProblemLog } from '../serve/problem-log.ts'
-import { WantedHealthChecks } from '../serve/wanted-health-checks.ts'
+import { type HealthCheckChange, type HealthCheckKey, WantedHealthChecks } from '../serve/wanted-health-checks.ts'
 import type { Frontend, FrontendKey } from '../service/frontends.ts'
 import { healthCheckAddressesOf, type InterfaceAddress } from '../service/node-addresses.ts'
 import type { NodeIps } from '../service/node-context.ts'
+import type { Clock } from '../values/clock.ts'
 import { type Log, ObjectName } from '../values/log.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { healthCheckFailed } from '../events/event-objects.ts'
@@ -20,11 +22,22 @@ export interface HealthCheckPortsOptions {
   /** The field of the configuration in force. */
   readonly nodePortAddresses: () => readonly string[]
   readonly isProxyHealthy: () => boolean
+  /** Whether rules of a family are still to be written. */
+  readonly isPending: (family: IpFamily) => boolean
   readonly problems: ProblemLog
+  readonly now?: Clock
   /** Receives an Event for each failed attempt to open a port; absent: only the log has it. */
   readonly events?: Events
   readonly log: Log
 }
+
+const monotonic = (): number => performance.now()
+
+/**
+ * Rules that cannot be written hold nothing up for longer, in milliseconds: those of one Service may
+ * be refused for ever. The next pass after it counts.
+ */
+const LONGEST_HOLD_MS = 15_000
 
 export class HealthCheckPorts {
   readonly #options: HealthCheckPortsOptions
@@ -32,6 +45,8 @@ export class HealthCheckPorts {
   readonly #listener: HealthChecksListener
   #checks: HealthChecks
   #addresses: ListenAddresses | undefined
+  /** Changes that wait for rules, and since when their keys wait. */
+  readonly #held = new Map<HealthCheckKey, { readonly change: HealthCheckChange; readonly sinceMs: number }>()
   /** The first pass over everything has ended, so this proxy knows which ports it wants. */
   #isReady = false
 
@@ -77,11 +92,26 @@ export class HealthCheckPorts {
    * the tables was over everything.
    */
   passed({ name }: Part): void {
-    if (this.#isReady) this.#checks.update(this.#wanted.changes())
-    else if (name === TABLES.name) {
-      this.#isReady = true
-      this.#checks.takeOver(this.#listener, this.#addresses, this.#wanted.changes())
+    if (!this.#isReady && name !== TABLES.name) return
+    const due = this.#dueChanges()
+    if (this.#isReady) return this.#checks.update(due)
+    this.#isReady = true
+    this.#checks.takeOver(this.#listener, this.#addresses, due, this.#held.keys())
+  }
+
+  #dueChanges(): readonly HealthCheckChange[] {
+    const nowMs = (this.#options.now ?? monotonic)()
+    for (const change of this.#wanted.changes())
+      this.#held.set(change.key, { change, sinceMs: this.#held.get(change.key)?.sinceMs ?? nowMs })
+    const due: HealthCheckChange[] = []
+    for (const [key, { change, sinceMs }] of this.#held) {
+      const { check } = change
+      const isMore = check !== undefined && check.localEndpoints > this.#checks.endpointsOf(key)
+      if (isMore && this.#options.isPending(check.family) && nowMs - sinceMs < LONGEST_HOLD_MS) continue
+      this.#held.delete(key)
+      due.push(change)
     }
+    return due
   }
 
   /** @param addresses of all interfaces but kube-ipvs0 */

@@ -3,14 +3,13 @@
  * decides who receives what, and in which order.
  */
 import { type Part, TABLES } from '../sync/part.ts'
-import { isAnyPending } from '../modes/mode.ts'
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { judgedEndpoints, problemOfService, fellBack } from '../events/event-objects.ts'
 import type { Events } from '../events/event-recorder.ts'
 import type { LocalCounts } from '../metrics/local-counts.ts'
 import type { RequestCounts } from '../metrics/request-counts.ts'
 import { FlowRemoval } from '../modes/flow-removal.ts'
-import { periodsOf } from '../modes/mode.ts'
+import { isAnyPending, isPendingIn, periodsOf } from '../modes/mode.ts'
 import { ProblemLog } from '../serve/problem-log.ts'
 import type { VirtualIpGuard } from '../service/virtual-ip-guard.ts'
 import { changesArrived, type ChangesArrived } from '../sync/channels.ts'
@@ -91,10 +90,10 @@ export async function prepareProxy(
     const assembled = await assembleProxy(options)
     proxy = assembled
     await assembled.prepare()
-    const { nodeName, events } = options
     const { fallback } = assembled.inspected
     const start: PreparedProxy['start'] = (from) => {
-      if (fallback !== undefined) events?.record(fellBack(nodeName, `${fallback.message}: ${fallback.remedy}`))
+      if (fallback !== undefined)
+        options.events?.record(fellBack(options.nodeName, `${fallback.message}: ${fallback.remedy}`))
       return assembled.start(from ?? source ?? new SharedSource(options.openSource))
     }
     return { proxy: assembled, start, discard }
@@ -250,6 +249,7 @@ export async function assembleProxy(options: ProxyOptions): Promise<Proxy> {
     families,
     nodePortAddresses: () => configuration().nodePortAddresses,
     isProxyHealthy: () => health.isHealthy,
+    isPending: (family) => isPendingIn(mode.parts, family),
     problems,
   })
 

@@ -3,7 +3,7 @@
  * runs in the event loop of the proxy, so reading what grows with the cluster may take no more than
  * nanoseconds an item.
  */
-import { isAnyPending, type Mode } from '../modes/mode.ts'
+import { isPendingIn, type Mode } from '../modes/mode.ts'
 import { type Gate, knownGates } from '../config/known-gates.ts'
 import type { KubeProxyConfiguration } from '../config/types.ts'
 import { kernelRelease } from '../node/host.ts'
@@ -41,9 +41,7 @@ export function proxyMetrics(options: ProxyMetricsOptions): Metrics {
   const { mode } = options
   const sources = sourcesOf(options)
   const rulesPending =
-    sources.rules === undefined
-      ? undefined
-      : (family: IpFamily): boolean => isAnyPending(mode.parts.filter(({ families }) => families.includes(family)))
+    sources.rules === undefined ? undefined : (family: IpFamily): boolean => isPendingIn(mode.parts, family)
   return new Metrics({
     sync: new SyncCounts({ families: mode.families, wallMs: Date.now, rulesPending }),
     requests: options.requests ?? new RequestCounts(),

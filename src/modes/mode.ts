@@ -50,6 +50,11 @@ export function isAnyPending(parts: readonly PendingPart[]): boolean {
   return parts.some((part) => part.isPending)
 }
 
+/** Whether something of this family is still to be written beside the tables. */
+export function isPendingIn(parts: readonly PendingPart[], family: IpFamily): boolean {
+  return isAnyPending(parts.filter(({ families }) => families.includes(family)))
+}
+
 /** What a mode reports, from `prepare` on. */
 export interface ModeListener {
   /** A pass over what is written beside the tables has ended. */

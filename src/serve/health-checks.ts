@@ -60,13 +60,16 @@ export class HealthChecks {
   /**
    * Another proxy of this process takes the place of the one before, and these are all the checks
    * that it wants. Sockets that both want stay open with their connections.
+   * @param later keys of checks that follow by `update`; what is there of them stays
    */
   takeOver(
     listener: HealthChecksListener,
     addresses: ListenAddresses | undefined,
     checks: readonly HealthCheckChange[],
+    later: Iterable<HealthCheckKey>,
   ): void {
     const wanted = new Set(checks.flatMap(({ key, check }) => (check === undefined ? [] : [key])))
+    for (const key of later) wanted.add(key)
     const gone = Array.from(this.#checks.keys()).filter((key) => !wanted.has(key))
     this.update(gone.map((key) => ({ key, check: undefined })))
     this.#listener = listener
@@ -79,6 +82,11 @@ export class HealthChecks {
   listenOn(addresses: ListenAddresses): void {
     this.#addresses = addresses
     for (const [key, check] of this.#checks) this.#listen(key, check)
+  }
+
+  /** The endpoints that a port answers with; 0 while it is closed. */
+  endpointsOf(key: HealthCheckKey): number {
+    return this.#checks.get(key)?.localEndpoints ?? 0
   }
 
   /** Opens and closes ports and changes answers. */

@@ -37,6 +37,7 @@ it('HealthCheckPorts records an Event for a taken port, retries it, and serves t
     nodeName: 'node0',
     nodePortAddresses: () => ['127.0.0.0/8'],
     isProxyHealthy: () => true,
+    isPending: () => false,
     problems,
     events,
     log,
@@ -102,6 +103,7 @@ it('HealthCheckPorts of the next proxy take over the open ports, their connectio
       nodeName: 'node0',
       nodePortAddresses: () => ['127.0.0.0/8'],
       isProxyHealthy: () => true,
+      isPending: () => false,
       problems,
       log,
     })
@@ -160,4 +162,62 @@ it('HealthCheckPorts of the next proxy take over the open ports, their connectio
   taken.server.close()
   await until('the taken port is open', async () => (await status(taken.port)) === 200)
   assert.equal(next.problems.count, 0)
+})
+
+it('HealthCheckPorts answer with more endpoints only when their rules are written, and with fewer at once', async (t) => {
+  const place = await listen(t)
+  place.server.close()
+  let [isPending, nowMs] = [true, 0]
+  const ports = new HealthCheckPorts({
+    families: ['IPv4'],
+    nodeName: 'node0',
+    nodePortAddresses: () => ['127.0.0.0/8'],
+    isProxyHealthy: () => true,
+    isPending: () => isPending,
+    now: () => nowMs,
+    problems: new ProblemLog(recordingLog()),
+    log: recordingLog(),
+  })
+  t.after(() => ports.close())
+  const want = (localReadyEndpoints: number): void => {
+    const frontend = frontendOf({
+      address: '10.96.0.1',
+      servicePort: { localReadyEndpoints },
+      service: service({ name: 'web', healthCheckNodePort: place.port }),
+    })
+    ports.frontend(frontend.key, frontend)
+  }
+  const answer = async (): Promise<string> => {
+    const response = await fetch(`http://127.0.0.1:${place.port}/`, { headers: { connection: 'close' } }).catch(
+      () => undefined,
+    )
+    return response === undefined
+      ? 'closed'
+      : `${response.status} ${/"localEndpoints": ?(\d+)/.exec(await response.text())?.[1]}`
+  }
+  ports.nodeChanged([{ interfaceName: 'lo', address: '127.0.0.1' }], { IPv4: '127.0.0.1' })
+  want(1)
+  ports.passed(TABLES)
+  assert.equal(await answer(), 'closed')
+  isPending = false
+  ports.passed(rulesOf('IPv4'))
+  await until('the port', async () => (await answer()) === '200 1')
+
+  isPending = true
+  want(3)
+  ports.passed(TABLES)
+  assert.equal(await answer(), '200 1')
+  want(0)
+  ports.passed(TABLES)
+  assert.equal(await answer(), '503 0')
+
+  // Rules that are refused for ever hold the port up for a while only.
+  want(2)
+  ports.passed(TABLES)
+  nowMs = 14_999
+  ports.passed(rulesOf('IPv4'))
+  assert.equal(await answer(), '503 0')
+  nowMs = 15_000
+  ports.passed(rulesOf('IPv4'))
+  assert.equal(await answer(), '200 2')
 })
