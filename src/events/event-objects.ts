@@ -61,7 +61,7 @@ export interface EventRequest {
 const CONTROLLER = 'kube-proxy'
 /** Longest name that the API server accepts. */
 const MAX_NAME = 253
-/** Longest note that the API server accepts. */
+/** Longest note that the API server accepts, in bytes of UTF-8. */
 const MAX_NOTE = 1024
 
 /** The proxy of this node starts. The reference to the Node has no UID, as in kube-proxy. */
@@ -187,7 +187,7 @@ export function eventOf(occurrence: Occurrence, hostName: string, nanos: bigint)
     action,
     reason,
     regarding,
-    ...(note === '' ? {} : { note: note.slice(0, MAX_NOTE) }),
+    ...(note === '' ? {} : { note: cut(note) }),
     type,
     deprecatedSource: {},
     deprecatedFirstTimestamp: null,
@@ -215,4 +215,9 @@ export function microTime(ms: number): string {
 
 function pathOf({ metadata }: EventObject): string {
   return `/apis/events.k8s.io/v1/namespaces/${encodeURIComponent(metadata.namespace)}/events`
+}
+
+/** As much of a note as the API server accepts, with whole characters. */
+function cut(note: string): string {
+  return note.slice(0, new TextEncoder().encodeInto(note, new Uint8Array(MAX_NOTE)).read)
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { judgedEndpoint, problemOfService } from '../../src/events/event-objects.ts'
+import { eventOf, judgedEndpoint, problemOfService } from '../../src/events/event-objects.ts'
 
 test('problemOfService is an Event of the Service for problems that all nodes see and for no others', () => {
   const of = (code: string, subject = 'service demo/web') =>
@@ -38,4 +38,13 @@ test('judgedEndpoint is an Event of the Service whose note is the same each time
   const answered = of('answered')
   assert.deepEqual([answered?.type, answered?.reason], ['Normal', 'EndpointAnswers'])
   for (const kind of ['tried', 'released']) assert.equal(of(kind), undefined)
+})
+
+test('eventOf cuts a note to the bytes that the API server accepts, between characters', () => {
+  const regarding = { kind: 'Service', namespace: 'demo', name: 'web', apiVersion: 'v1' }
+  const noteOf = (note: string): string =>
+    eventOf({ regarding, type: 'Warning', reason: 'NoRoom', action: 'ShareRoom', note }, 'host', 1n).note ?? ''
+  assert.equal(noteOf('a'.repeat(2000)), 'a'.repeat(1024))
+  assert.equal(noteOf('ä'.repeat(1000)), 'ä'.repeat(512))
+  assert.equal(noteOf(`abc${'😀'.repeat(500)}`), `abc${'😀'.repeat(255)}`)
 })
