@@ -178,7 +178,9 @@ describe('health and metrics of the daemon', () => {
     begin({ syncPeriod: `${periodMs}ms` })
     // No interface accepts a multicast address.
     const families = { clusterIPs: ['10.96.0.9', 'fd00:10:96::9'], ipFamilies: ['IPv4', 'IPv6'] }
-    bench.write('bad.yaml', service('bad', { ...families, externalIPs: ['ff02::1:5', 'ff02::1:6', 'ff02::1:7'] }))
+    const ingress = ['ff02::1:5', 'ff02::1:6', 'ff02::1:7'].map((ip) => ({ ip }))
+    const bad = service('bad', { ...families, type: 'LoadBalancer' })
+    bench.write('bad.yaml', { ...bad, status: { loadBalancer: { ingress } } })
     bench.start()
     await eventually(async () => assert.deepEqual(await both(), [200, 200]))
     await eventually(() => assert.match(bench.log, /An operation failed/))
