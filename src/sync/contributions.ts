@@ -42,7 +42,8 @@ export class Contributions<Entry> {
 
   /**
    * Replaces the contribution of a frontend; an empty list withdraws it. Returns the entries that
-   * became unwanted, last set first, then those that became wanted, in the order of the sets.
+   * became unwanted, then those that became wanted, both in the order of the sets: the reconciler
+   * removes in reverse order, in stretches, so that the last set is rid of its entries first.
    * @param shared a list that other frontends contribute too: its entries count once for all of
    * them, and they precede the others
    */
@@ -64,7 +65,7 @@ export class Contributions<Entry> {
     if (this.#share(sharedBefore, -1) === 0) for (const entry of sharedBefore) this.#down(entry, removals)
     for (const entry of before) this.#down(entry, removals)
     const { rank } = this.#kind
-    return [...removals.sort((a, b) => rank(b.set) - rank(a.set)), ...additions]
+    return [...removals.sort((a, b) => rank(a.set) - rank(b.set)), ...additions]
   }
 
   /** Returns how many frontends contribute the list now. */

@@ -22,15 +22,15 @@ describe('Contributions of sets', () => {
     assert.equal(wanted.size('KUBE-NODE-PORT-TCP'), 0)
   })
 
-  it('returns removals from the last set to the first, then additions in the given order', () => {
+  it('returns removals in the order of the sets, which the reconciler reverses, then additions in the given order', () => {
     const wanted = wantedEntries()
     wanted.set('a', [CLUSTER, IP])
     const changes = wanted.set('a', [PORT])
     assert.deepEqual(
       changes.map(({ key, entry: value }) => [key, value !== undefined]),
       [
-        ['KUBE-IPVS-IPS 10.96.0.1', false],
         ['KUBE-CLUSTER-IP 10.96.0.1,tcp:80', false],
+        ['KUBE-IPVS-IPS 10.96.0.1', false],
         ['KUBE-NODE-PORT-TCP 30080', true],
       ],
     )
@@ -75,7 +75,7 @@ describe('Contributions of sets', () => {
           const ranks = going.map(({ key }) => definitionOf(setOfKey(key))?.rank ?? -1)
           assert.deepEqual(
             ranks,
-            ranks.toSorted((a, b) => b - a),
+            ranks.toSorted((a, b) => a - b),
           )
           const union = new Set([...contributions.values()].flat().map(entryKey))
           assert.deepEqual([...followed].sort(), [...union].sort())
