@@ -48,6 +48,8 @@ export class FlowRemoval {
   async #run(signal: AbortSignal): Promise<number | undefined> {
     const { staleFlows, now, log } = this.#options
     const startedMs = now()
+    // Passes that follow a failure do not shorten its wait.
+    let retryMs = 0
     try {
       const { frontends, deleted, error } = await staleFlows.remove(signal)
       if (deleted > 0) log.info('Removed stale UDP flows', { frontends, deleted })
@@ -56,12 +58,14 @@ export class FlowRemoval {
         return undefined
       }
       log.warn('Cannot remove stale UDP flows; retrying', { error })
-      return now() + this.#backoff.next()
+      retryMs = this.#backoff.next()
+      return now() + retryMs
     } catch (error) {
       if (!signal.aborted) log.error('Removing stale UDP flows failed', { error })
       return undefined
     } finally {
-      this.#periodMs = Math.min(PERIOD.mostMs, Math.max(PERIOD.leastMs, PERIOD.factor * (now() - startedMs)))
+      const periodMs = Math.min(PERIOD.mostMs, Math.max(PERIOD.leastMs, PERIOD.factor * (now() - startedMs)))
+      this.#periodMs = Math.max(periodMs, retryMs)
     }
   }
 }

@@ -44,3 +44,21 @@ for (const [what, tookMs, periodMs] of rows)
     assert.deepEqual(startsMs, [1_000_000, 1_000_000 + tookMs + periodMs])
     await flows.close()
   })
+
+test('passes do not shorten the wait after a failure', async (t) => {
+  t.mock.timers.enable({ apis: ['setTimeout', 'setImmediate'] })
+  let nowMs = 0
+  const startsMs: number[] = []
+  const remove = async () => {
+    startsMs.push(nowMs)
+    return { frontends: 0, deleted: 0, error: new Error('no conntrack') }
+  }
+  const flows = new FlowRemoval({ staleFlows: { pending: 1, remove }, now: () => nowMs, log: recordingLog() })
+  for (; nowMs < 10_000; nowMs += 200) {
+    flows.passed()
+    t.mock.timers.tick(200)
+    for (let turn = 0; turn < 5; turn++) await Promise.resolve()
+  }
+  assert.ok(startsMs.length >= 3 && startsMs.length <= 6, startsMs.join())
+  await flows.close()
+})
