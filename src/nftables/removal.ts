@@ -64,7 +64,10 @@ export async function deleteNftRules(
 /** A transaction has a message before and after them. */
 const PORTION = MAX_BATCH_MESSAGES - 2
 
-/** Rejects with the first refusal: then nothing of the transaction has happened. */
+/**
+ * Rejects with the first refusal: then nothing of the transaction has happened. What is gone already
+ * refuses a transaction too, so the others are removed one by one then.
+ */
 async function remove(
   netlink: NetlinkConnection,
   family: IpFamily,
@@ -75,8 +78,11 @@ async function remove(
     requestOf((batch) => encodeRemovals(batch, family, removals)),
     options,
   )
-  const refusal = outcomes.find((outcome) => outcome !== undefined && outcome.code !== 'ENOENT')
+  const refusals = outcomes.filter((outcome) => outcome !== undefined)
+  const refusal = refusals.find(({ code }) => code !== 'ENOENT')
   if (refusal !== undefined) throw refusal
+  if (refusals.length === 0 || removals.length === 1) return
+  for (const one of removals) await remove(netlink, family, [one], options)
 }
 
 /** A whole transaction. */

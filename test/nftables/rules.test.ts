@@ -4,7 +4,7 @@
  */
 import assert from 'node:assert/strict'
 import { describe, it, test } from 'node:test'
-import { deleteNftRules, encodeRemovals } from '../../src/nftables/removal.ts'
+import { deleteNftRules, encodeRemovals, removeNftChains } from '../../src/nftables/removal.ts'
 import { encodeListRules } from '../../src/nftables/rule-message.ts'
 import { decodeRule, listNftChains, listNftRules } from '../../src/nftables/rules.ts'
 import { requestOf } from '../../src/netlink/batch.ts'
@@ -239,6 +239,25 @@ describe('over a connection', () => {
       '14000000 1100 0100 03000000 00000000 0000000a'
     assert.equal(toHex(batch.seal(1, true)), toHex(hex(expected)))
     await deleteNftRules(kernel(0), 'IPv4', [PLACE, PLACE])
+  })
+
+  it('what is gone already undoes a transaction, so the others are removed one by one', async () => {
+    const sizes: number[] = []
+    const netlink = new NetlinkConnection(
+      new FakeTransport((datagram) => {
+        const deletions = requests(datagram).filter(({ type }) => type === 0x0a05)
+        if (deletions.length > 0) sizes.push(deletions.length)
+        // The second chain of the first transaction is gone.
+        return deletions.flatMap(({ flags, sequence }, index) => {
+          if (deletions.length > 1 && index === 1) return [errorMessage(2, sequence)]
+          return (flags & 4) === 0 ? [] : [errorMessage(0, sequence)]
+        })
+      }),
+      { timeoutMs: 200 },
+    )
+    const chains = ['KUBE-A', 'KUBE-B', 'KUBE-C']
+    await removeNftChains(netlink, { family: 'IPv4', table: 'filter', jumps: [], emptied: [], deleted: chains })
+    assert.deepEqual(sizes, [3, 1, 1, 1])
   })
 
   it('a rule that is gone counts as deleted, and any other refusal rejects', async () => {
