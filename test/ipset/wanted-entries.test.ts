@@ -3,7 +3,12 @@ import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { CATALOGUE, definitionOf } from '../../src/ipset/catalogue.ts'
 import { entryKey, type SetEntry, setOfKey } from '../../src/ipset/types.ts'
+import { SET_ENTRIES } from '../../src/ipset/diff.ts'
 import { wantedEntries } from '../../src/ipset/render.ts'
+import { reconciled } from '../../src/sync/reconciled.ts'
+import { Reconciler } from '../../src/sync/reconciler.ts'
+import { TableSync } from '../../src/sync/table-sync.ts'
+import { MemoryTable } from '../support/memory-table.ts'
 import { someEntry } from './arbitraries.ts'
 
 const entry = (set: string, text: string): SetEntry => ({ set, entry: text })
@@ -34,6 +39,27 @@ describe('Contributions of sets', () => {
         ['KUBE-NODE-PORT-TCP 30080', true],
       ],
     )
+  })
+
+  it('lets entries go from the last set to the first although there are stretches of them', async () => {
+    const table = new MemoryTable(SET_ENTRIES)
+    const sync = new TableSync(table)
+    const reconciler = new Reconciler([reconciled(sync)])
+    const wanted = wantedEntries()
+    const pass = async (entries: readonly SetEntry[]): Promise<void> => {
+      for (const change of wanted.set('a', entries)) sync.want(change.key, change.entry)
+      await reconciler.pass({ signal: new AbortController().signal, now: () => 0, mayRemove: true })
+    }
+    const place = '192.0.2.1,tcp:80'
+    const ranges = Array.from({ length: 600 }, (_, index): SetEntry => {
+      const range = `10.${index >> 8}.${index & 255}.0/24`
+      return { set: 'KUBE-LOAD-BALANCER-SOURCE-CIDR', entry: `${place},${range}` }
+    })
+    await pass([...ranges, { set: 'KUBE-LOAD-BALANCER-FW', entry: place }])
+    table.applied.length = 0
+    await pass([])
+    assert.equal(table.applied.length, 601)
+    assert.match(table.applied[0] ?? '', /KUBE-LOAD-BALANCER-FW/)
   })
 
   it('counts a shared list once for all frontends that contribute it', () => {
