@@ -1,7 +1,7 @@
 /**
- * The end of the daemon's process, by _exit(2). `process.exit` waits for Node's threads first: for a
- * file operation that hangs, and, rarely, for a compilation that itself waits for a collection of
- * garbage, for ever (nodejs/node#54918, open in 2026-11).
+ * The end of the daemon's process, by _exit(2). `process.exit` waits until Node's threads have ended,
+ * and two of them may never end: one whose file operation hangs, and, rarely, one that compiles and
+ * waits for a collection of garbage (nodejs/node#54918, open in 2026-11).
  */
 import { loadLibrary } from './libc.ts'
 

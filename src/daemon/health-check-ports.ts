@@ -34,8 +34,8 @@ export interface HealthCheckPortsOptions {
 const monotonic = (): number => performance.now()
 
 /**
- * Rules that cannot be written hold nothing up for longer, in milliseconds: those of one Service may
- * be refused for ever. The next pass after it counts.
+ * A change waits for rules at most this long, in milliseconds, and the next pass after that applies
+ * it: the kernel may refuse the rules of one Service for good.
  */
 const LONGEST_HOLD_MS = 15_000
 

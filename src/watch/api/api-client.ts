@@ -31,8 +31,6 @@ export interface ApiClientOptions {
   readonly connectTimeoutMs?: number
   /** Longest wait for credentials, and again for the headers of the answer, in milliseconds; default 30,000. */
   readonly headersTimeoutMs?: number
-  /** Longest answer to a list with `limit`; default 32 MiB. */
-  readonly maxPageBytes?: number
   /** See HttpPoolOptions. */
   readonly onDead?: HttpPoolOptions['onDead']
   readonly http2?: HttpPoolOptions['http2']
@@ -108,7 +106,7 @@ export class ApiClient {
 
   async list(path: string, query: Query, signal: AbortSignal): Promise<ListPage> {
     const response = await this.#request({ method: 'GET', path, query, accept: this.#acceptList, signal })
-    const maxBytes = query['limit'] === undefined ? MAX_BODY_BYTES : (this.#options.maxPageBytes ?? MAX_PAGE_BYTES)
+    const maxBytes = query['limit'] === undefined ? MAX_BODY_BYTES : MAX_PAGE_BYTES
     const body = await readBody(response, maxBytes, LIST_SILENCE_MS)
     this.#received('GET', body)
     const json = encodingOf(response.headers['content-type'] ?? '').parse(body, 'list')
