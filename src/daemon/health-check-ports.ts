@@ -6,11 +6,17 @@
 import { type Part, TABLES } from '../sync/part.ts'
 import { HealthChecks, type HealthChecksListener, type ListenAddresses } from '../serve/health-checks.ts'
 import type { ProblemLog } from '../serve/problem-log.ts'
-import { type HealthCheckChange, type HealthCheckKey, WantedHealthChecks } from '../serve/wanted-health-checks.ts'
+import {
+  type HealthCheckChange,
+  type HealthCheckClaims,
+  type HealthCheckKey,
+  WantedHealthChecks,
+} from '../serve/wanted-health-checks.ts'
 import type { Frontend, FrontendKey } from '../service/frontends.ts'
 import { healthCheckAddressesOf, type InterfaceAddress } from '../service/node-addresses.ts'
 import type { NodeIps } from '../service/node-context.ts'
 import type { Clock } from '../values/clock.ts'
+import type { Problem } from '../values/errors.ts'
 import { type Log, ObjectName } from '../values/log.ts'
 import type { IpFamily } from '../values/protocol.ts'
 import { healthCheckFailed } from '../events/event-objects.ts'
@@ -38,6 +44,8 @@ const monotonic = (): number => performance.now()
  * it: the kernel may refuse the rules of one Service for good.
  */
 const LONGEST_HOLD_MS = 15_000
+/** Services that are reported for one port that they do not get. */
+const MAX_LOSERS = 20
 
 export class HealthCheckPorts {
   readonly #options: HealthCheckPortsOptions
@@ -103,6 +111,7 @@ export class HealthCheckPorts {
     const nowMs = (this.#options.now ?? monotonic)()
     for (const change of this.#wanted.changes())
       this.#held.set(change.key, { change, sinceMs: this.#held.get(change.key)?.sinceMs ?? nowMs })
+    for (const claims of this.#wanted.takeClaims()) this.#reportLosers(claims)
     const due: HealthCheckChange[] = []
     for (const [key, { change, sinceMs }] of this.#held) {
       const { check } = change
@@ -112,6 +121,26 @@ export class HealthCheckPorts {
       due.push(change)
     }
     return due
+  }
+
+  /** Services whose port another Service has. kube-proxy reports them as ports that it cannot open. */
+  #reportLosers({ key, services: [winner = '', ...losers] }: HealthCheckClaims): void {
+    const { events, nodeName, problems } = this.#options
+    const lost: Problem[] = []
+    for (const loser of losers.slice(0, MAX_LOSERS)) {
+      const [family = '', port = ''] = key.split(' ')
+      const [namespace = '', name = ''] = loser.split('/')
+      const message = `node ${nodeName} failed to start healthcheck "${loser}" on port ${port}: service ${winner} has it for ${family}`
+      lost.push({
+        code: 'health-check-port',
+        about: 'object',
+        subject: `service ${loser}`,
+        field: 'spec.healthCheckNodePort',
+        message,
+      })
+      events?.record(healthCheckFailed({ namespace, name }, message))
+    }
+    problems.report('health check', `port ${key}`, lost)
   }
 
   /** @param addresses of all interfaces but kube-ipvs0 */

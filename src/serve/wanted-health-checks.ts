@@ -29,6 +29,13 @@ export interface HealthCheckChange {
   readonly check: HealthCheck | undefined
 }
 
+/** Who claims one port. */
+export interface HealthCheckClaims {
+  readonly key: HealthCheckKey
+  /** Services (`demo/web`): the first one has the port, the others have none. */
+  readonly services: readonly string[]
+}
+
 /** IP family and Service: `IPv4 demo/web`. */
 type Owner = string
 
@@ -38,6 +45,8 @@ export class WantedHealthChecks {
   readonly #checks = new OwnedMap<HealthCheckKey, HealthCheck>(sameCount)
   /** The key that each owner claims. */
   readonly #claimed = new Map<Owner, HealthCheckKey>()
+  /** Keys of claims that were made or withdrawn since they were taken. */
+  readonly #touched = new Set<HealthCheckKey>()
 
   /** @param families the served IP families; frontends of others are ignored */
   constructor(families: readonly IpFamily[]) {
@@ -57,6 +66,13 @@ export class WantedHealthChecks {
     return Array.from(changed, (key) => ({ key, check: this.#checks.get(key) }))
   }
 
+  /** The claims of each port that a Service has claimed or left since the previous call. */
+  takeClaims(): readonly HealthCheckClaims[] {
+    const keys = Array.from(this.#touched)
+    this.#touched.clear()
+    return keys.map((key) => ({ key, services: this.#checks.claims(key).map(({ owner }) => serviceOf(owner)) }))
+  }
+
   #ownerOf({ servicePort: { family, service } }: Frontend): Owner | undefined {
     if (service.healthCheckNodePort === 0 || !this.#families.includes(family)) return undefined
     return `${family} ${service.namespace}/${service.name}`
@@ -71,16 +87,22 @@ export class WantedHealthChecks {
       servicePort === undefined ? undefined : `${servicePort.family} ${servicePort.service.healthCheckNodePort}`
     if (before !== undefined && before !== key) {
       this.#claimed.delete(owner)
+      this.#touched.add(before)
       if (this.#checks.withdraw(before, owner)) changed.push(before)
     }
     if (servicePort === undefined || key === undefined) return changed
     const { family, service, localReadyEndpoints: localEndpoints } = servicePort
     const { namespace, name, createdAtMs, healthCheckNodePort: port } = service
     this.#claimed.set(owner, key)
+    if (before !== key) this.#touched.add(key)
     const value = { family, port, namespace, name, localEndpoints }
     if (this.#checks.claim(key, { owner, rank: 0, since: createdAtMs, value })) changed.push(key)
     return changed
   }
+}
+
+function serviceOf(owner: Owner): string {
+  return owner.slice(owner.indexOf(' ') + 1)
 }
 
 /** All other fields are equal for one owner and one key. */

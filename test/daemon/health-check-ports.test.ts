@@ -221,3 +221,41 @@ it('HealthCheckPorts answer with more endpoints only when their rules are writte
   ports.passed(rulesOf('IPv4'))
   assert.equal(await answer(), '200 2')
 })
+
+it('HealthCheckPorts report a Service whose port an older Service has, until it gets the port', (t) => {
+  const problems = new ProblemLog(recordingLog())
+  const noted: unknown[] = []
+  const ports = new HealthCheckPorts({
+    families: ['IPv4'],
+    nodeName: 'node0',
+    nodePortAddresses: () => [],
+    isProxyHealthy: () => true,
+    isPending: () => false,
+    problems,
+    events: { record: ({ regarding, note }) => void noted.push([regarding.name, note]), close: async () => {} },
+    log: recordingLog(),
+  })
+  t.after(() => ports.close())
+  const frontend = (name: string, createdAtMs: number, healthCheckNodePort: number) =>
+    frontendOf({
+      address: `10.96.0.${createdAtMs}`,
+      servicePort: { localReadyEndpoints: 1 },
+      service: service({ name, createdAtMs, healthCheckNodePort }),
+    })
+  const [older, younger] = [frontend('older', 1, 32001), frontend('younger', 2, 32001)]
+  ports.frontend(older.key, older)
+  ports.frontend(younger.key, younger)
+  ports.passed(TABLES)
+  const message =
+    'node node0 failed to start healthcheck "demo/younger" on port 32001: service demo/older has it for IPv4'
+  assert.deepEqual(
+    Array.from(problems.current(), (problem) => [problem.subject, problem.field, problem.message]),
+    [['service demo/younger', 'spec.healthCheckNodePort', message]],
+  )
+  assert.deepEqual(noted, [['younger', message]])
+
+  const moved = frontend('older', 1, 32002)
+  ports.frontend(moved.key, moved)
+  ports.passed(TABLES)
+  assert.equal(problems.count, 0)
+})
