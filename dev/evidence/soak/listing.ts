@@ -45,8 +45,11 @@ const addressOf = (line: string): string[] => {
 export const setLine = (line: string): string => line.replaceAll(/ (?:hashsize|maxelem|bucketsize|initval) \S+/g, '')
 
 /**
- * Of iptables-save: chains in any order, and each rule with its place in its chain. Chains of the
- * kernel are there once a table is, and iptables mode leaves KUBE-FIREWALL, which is kubelet's too.
+ * Of iptables-save: chains in any order, and each rule with its place in its chain. A jump from a
+ * chain of the kernel has no place: it stays where it was when a mode or firewall returns before it
+ * was removed, and only rules of others in front of it would matter (src/iptables/diff.ts). Chains
+ * of the kernel are there once a table is, and iptables mode leaves KUBE-FIREWALL, which is
+ * kubelet's too.
  */
 export function ruleLines(lines: readonly string[]): string[] {
   const places = new Map<string, number>()
@@ -57,6 +60,7 @@ export function ruleLines(lines: readonly string[]): string[] {
     if (line.startsWith(':')) return [`${table} ${line.replace(/ \[\d+:\d+\]/, '')}`]
     const [, chain] = /^-A (\S+)/.exec(line) ?? []
     if (chain === undefined) return []
+    if (/^[A-Z]+$/.test(chain)) return [`${table} ${line}`]
     const place = (places.get(`${table} ${chain}`) ?? 0) + 1
     places.set(`${table} ${chain}`, place)
     return [`${table} ${place} ${line}`]
