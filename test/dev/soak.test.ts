@@ -190,6 +190,9 @@ describe('the listing of the soak', () => {
     const kept = [':INPUT ACCEPT [0:0]', ':KUBE-FIREWALL - [0:0]', '-A INPUT -j KUBE-FIREWALL']
     assert.deepEqual(rules(...kept), [])
     assert.equal(rules(':INPUT DROP [0:0]').length, 1)
+    const jumps = ['-A INPUT -j A', '-A INPUT -j B']
+    assert.deepEqual(rules(...jumps), rules(...jumps.toReversed()))
+    assert.notDeepEqual(rules(...jumps), rules(...jumps, '-A INPUT -j B'))
   })
 
   it('takes elements of nftables in any order, and rules by their place', () => {

@@ -44,6 +44,8 @@ const addressOf = (line: string): string[] => {
 /** Of `ipset save`. A set grows with its entries and does not shrink. */
 export const setLine = (line: string): string => line.replaceAll(/ (?:hashsize|maxelem|bucketsize|initval) \S+/g, '')
 
+const OF_KERNEL = new Set(['PREROUTING', 'INPUT', 'FORWARD', 'OUTPUT', 'POSTROUTING'])
+
 /**
  * Of iptables-save: chains in any order, and each rule with its place in its chain. A jump from a
  * chain of the kernel has no place: it stays where it was when a mode or firewall returns before it
@@ -60,7 +62,7 @@ export function ruleLines(lines: readonly string[]): string[] {
     if (line.startsWith(':')) return [`${table} ${line.replace(/ \[\d+:\d+\]/, '')}`]
     const [, chain] = /^-A (\S+)/.exec(line) ?? []
     if (chain === undefined) return []
-    if (/^[A-Z]+$/.test(chain)) return [`${table} ${line}`]
+    if (OF_KERNEL.has(chain)) return [`${table} ${line}`]
     const place = (places.get(`${table} ${chain}`) ?? 0) + 1
     places.set(`${table} ${chain}`, place)
     return [`${table} ${place} ${line}`]
