@@ -52,23 +52,6 @@ export function isUnknown(answer: object): answer is NoAnswer {
   return 'unknown' in answer
 }
 
-export interface DaemonClient {
-  readonly socket: string
-  daemon(): Promise<Answered<DaemonView>>
-  /** Every frontend of the daemon, by its key. */
-  names(): Promise<Answered<Names>>
-  /** @param named `namespace/name`, or the address and port that are won */
-  services(named: string | Place): Promise<Answered<ServicesView>>
-  rows(): Promise<Answered<RowsView>>
-  drains(): Promise<Answered<DrainsView>>
-  /** An earlier version of the daemon does not know the question. */
-  outliers(): Promise<Answered<OutliersView>>
-  /** @param name `namespace/name` */
-  pod(name: string): Promise<Answered<PodView>>
-  /** @param targets IPs, or `IP:port` */
-  connections(targets: readonly string[], withUdp: boolean): Promise<Answered<ConnectionsView>>
-}
-
 export interface DaemonClientOptions {
   /** Longest wait for one answer, in milliseconds; default 10,000. */
   readonly deadlineMs?: number
@@ -87,7 +70,7 @@ const MAX_REASON = 500
 
 /** @param socket `kubeIPVS.socket`; '': the daemon has none */
 export function askDaemon(socket: string, options: DaemonClientOptions = {}): DaemonClient {
-  return new ViewClient(socket, socket === '' ? undefined : overSocket(socket, options))
+  return new DaemonClient(socket, socket === '' ? undefined : overSocket(socket, options))
 }
 
 /** An answer as it was received. */
@@ -103,10 +86,11 @@ export type Ask = (path: string) => Promise<ReceivedAnswer>
 
 /** A client of the same answers that are made in this process, without a socket. */
 export function askHere(ask: Ask): DaemonClient {
-  return new ViewClient('', ask)
+  return new DaemonClient('', ask)
 }
 
-class ViewClient implements DaemonClient {
+export class DaemonClient {
+  /** The path of the socket; '' without one. */
   readonly socket: string
   readonly #get: Ask | undefined
 
@@ -120,6 +104,7 @@ class ViewClient implements DaemonClient {
     return this.#ask(DAEMON_VIEW, VIEW_PATH.daemon)
   }
 
+  /** Every frontend of the daemon, by its key. */
   async names(): Promise<Answered<Names>> {
     let answer: Answered<Names> = failed('no-answer', 'no answer')
     for (let round = 0; round < MAX_ROUNDS; round++) {
@@ -129,6 +114,7 @@ class ViewClient implements DaemonClient {
     return answer
   }
 
+  /** @param named `namespace/name`, or the address and port that are won */
   services(named: string | Place): Promise<Answered<ServicesView>> {
     return this.#ask(
       SERVICES_VIEW,
@@ -145,14 +131,17 @@ class ViewClient implements DaemonClient {
     return this.#ask(DRAINS_VIEW, VIEW_PATH.drains)
   }
 
+  /** An earlier version of the daemon does not know the question. */
   outliers(): Promise<Answered<OutliersView>> {
     return this.#ask(OUTLIERS_VIEW, VIEW_PATH.outliers)
   }
 
+  /** @param pod `namespace/name` */
   pod(pod: string): Promise<Answered<PodView>> {
     return this.#ask(POD_VIEW, VIEW_PATH.pod, { pod })
   }
 
+  /** @param targets IPs, or `IP:port` */
   connections(targets: readonly string[], withUdp: boolean): Promise<Answered<ConnectionsView>> {
     return this.#ask(CONNECTIONS_VIEW, VIEW_PATH.connections, [
       ...targets.map((target) => ['to', target] as const),
