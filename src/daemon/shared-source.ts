@@ -3,6 +3,7 @@
  * mode asks the API server for nothing. It is opened before the kernel is, which saves a cold start
  * the time that the API server needs to answer.
  */
+import { withKnown } from '../service/node-state.ts'
 import type { Node, ObjectChange, ObjectKind } from '../service/objects.ts'
 import type { AppliedObjects } from '../sync/applied-objects.ts'
 import { newBudget } from '../values/event-loop.ts'
@@ -123,7 +124,8 @@ export class SharedSource {
   }
 
   #remember(key: string, node: Node | undefined): void {
-    const last = node ?? this.#nodes.get(key)?.node
+    const known = this.#nodes.get(key)?.node
+    const last = node === undefined ? known : withKnown(node, known)
     if (last !== undefined) this.#nodes.set(key, { node: last, isGone: node === undefined })
   }
 

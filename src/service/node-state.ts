@@ -40,11 +40,9 @@ export class NodeState {
     return this.#node
   }
 
-  /** A Node that lists no address, as for a moment after a failure of a cloud provider, keeps those that it had. */
   setNode(node: Node | undefined): void {
     if (node === undefined || node.name !== this.#settings.nodeName) return
-    const known = this.#node?.addresses
-    this.#node = node.addresses.length === 0 && known !== undefined ? { ...node, addresses: known } : node
+    this.#node = withKnown(node, this.#node)
   }
 
   /** @param service undefined: it is gone. Returns whether the problems of `context` may have changed. */
@@ -91,6 +89,19 @@ export class NodeState {
           .map((family) => withoutPrimaryProblem(family)),
       ],
     }
+  }
+}
+
+/**
+ * A Node that lists no address, as for a moment after a failure of a cloud provider, or no podCIDR,
+ * as after it was deleted and registered again, keeps those that it had.
+ */
+export function withKnown(node: Node, known: Node | undefined): Node {
+  if (known === undefined || (node.addresses.length > 0 && node.podCidrs.length > 0)) return node
+  return {
+    ...node,
+    addresses: node.addresses.length > 0 ? node.addresses : known.addresses,
+    podCidrs: node.podCidrs.length > 0 ? node.podCidrs : known.podCidrs,
   }
 }
 

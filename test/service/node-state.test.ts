@@ -69,6 +69,15 @@ test('a Node that is gone or lists no address keeps its addresses, and one that 
   assert.equal(state.node?.zone, '')
 })
 
+test('a Node that is registered again without podCIDRs keeps those that it had', () => {
+  const state = new NodeState({ nodeName: 'node0', bindAddress: '', nodePortAddresses: () => [] })
+  const known: readonly (readonly string[])[] = [[], ['10.244.0.0/24'], [], ['10.244.9.0/24']].map((podCidrs) => {
+    state.setNode({ ...NODE, podCidrs })
+    return state.node?.podCidrs ?? []
+  })
+  assert.deepEqual(known, [[], ['10.244.0.0/24'], ['10.244.0.0/24'], ['10.244.9.0/24']])
+})
+
 test('a Service with a node port changes nothing where primary is not configured', () => {
   const state = new NodeState({ nodeName: 'node0', bindAddress: '', nodePortAddresses: () => [] })
   assert.equal(state.setService('demo/a', withPort(['IPv4', 'IPv6'], 30_080)), false)
