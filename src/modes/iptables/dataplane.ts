@@ -102,7 +102,14 @@ export class IptablesDataplane implements Dataplane {
   }
 
   nodeChanged({ podCidrs, nodePorts }: NodeFacts): void {
+    const before = this.#nodePortAddresses
     this.#nodePortAddresses = nodePorts.addresses
+    for (const [family, wanted] of this.#wanted) {
+      const added = nodePorts.addresses[family].filter((address) => !before[family].includes(address))
+      // Until the rules name a new address, datagrams to it make flows without a translation.
+      if (added.length > 0)
+        for (const { key, servicePort } of wanted.frontends()) this.#suspectNodePort(key, servicePort, added)
+    }
     const { settings, localhostNodePorts } = this.#options
     for (const [family, wanted] of this.#wanted)
       wanted.configure({
@@ -130,12 +137,15 @@ export class IptablesDataplane implements Dataplane {
   frontend(key: FrontendKey, frontend: Frontend | undefined): void {
     const family = familyOfKey(key)
     this.#wanted.get(family)?.frontend(key, frontend)
+    if (parseNodePortKey(key) === undefined) this.staleFlows.suspect(key, frontend?.servicePort)
+    else this.#suspectNodePort(key, frontend?.servicePort, this.#nodePortAddresses[family])
+  }
+
+  /** The flows of a node port have the node's addresses as their destinations. */
+  #suspectNodePort(key: FrontendKey, servicePort: ServicePort | undefined, addresses: readonly string[]): void {
     const nodePort = parseNodePortKey(key)
-    if (nodePort === undefined) this.staleFlows.suspect(key, frontend?.servicePort)
-    // The flows of a node port have the node's addresses as their destinations.
-    else if (nodePort.protocol === 'udp')
-      for (const address of this.#nodePortAddresses[family])
-        this.staleFlows.suspect(frontendKey(address, nodePort.port, nodePort.protocol), frontend?.servicePort)
+    if (nodePort?.protocol !== 'udp') return
+    for (const address of addresses) this.staleFlows.suspect(frontendKey(address, nodePort.port, 'udp'), servicePort)
   }
 
   /** Gives the changed chains to the loops, which write them and report. */
@@ -186,8 +196,8 @@ export class IptablesDataplane implements Dataplane {
   /** Whether a Service has this address on this node; node ports are at those of the node. */
   serves(address: string): boolean {
     const family = familyOf(address)
-    const frontends = this.#wanted.get(family)?.frontends() ?? []
-    return this.#nodePortAddresses[family].includes(address) || mayServe(frontends, address)
+    const keys = this.#wanted.get(family)?.frontendKeys() ?? []
+    return this.#nodePortAddresses[family].includes(address) || mayServe(keys, address)
   }
 
   /** Whether removals were permitted, and the kernel has every desired rule but those that it always refuses. */

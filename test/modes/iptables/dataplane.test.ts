@@ -75,9 +75,14 @@ function worldOf(flows: Flow[], context: TestContext) {
     onError: (error) => errors.push(error),
   })
   context.after(() => dataplane.loops.close())
-  const places = { IPv4: 'all', IPv6: 'all' } as const
-  const addresses = { IPv4: ['10.0.2.15'], IPv6: [] }
-  dataplane.nodeChanged({ podCidrs: [], nodePorts: { places, addresses, includesLoopback: true } })
+  const addresses = (...IPv4: readonly string[]): void => {
+    const places = { IPv4, IPv6: 'all' } as const
+    dataplane.nodeChanged({
+      podCidrs: [],
+      nodePorts: { places, addresses: { IPv4, IPv6: [] }, includesLoopback: true },
+    })
+  }
+  addresses('10.0.2.15')
   const desired = new DesiredFrontends(NODE, { nodePorts: 'every-address' })
   const apply = async (...changes: readonly ObjectChange[]): Promise<void> => {
     for (const change of changes) desired.apply(change)
@@ -86,7 +91,7 @@ function worldOf(flows: Flow[], context: TestContext) {
   }
   const settled = (): Promise<void> => until('the rules are written', () => dataplane.isComplete)
 
-  return { dataplane, errors, apply, settled, rules: () => iptables.text() }
+  return { dataplane, errors, addresses, apply, settled, rules: () => iptables.text() }
 }
 
 it('IptablesDataplane removes flows of a node port at the addresses of the node, once its rules are written', async (t) => {
@@ -110,6 +115,27 @@ it('IptablesDataplane removes flows of a node port at the addresses of the node,
     flows.map(({ original, reply }) => `${original.destination} ${reply.source}`),
     ['10.0.2.15 10.244.1.2', '192.0.2.9 10.244.1.1'],
   )
+})
+
+it('IptablesDataplane removes flows of a node port at an address that the node has got, once the rules name it', async (t) => {
+  const [old, late] = ['10.0.2.15:30053', '10.0.2.50:30053']
+  const flows = [flowOf(old, '10.244.1.1:5353'), flowOf(late, late)]
+  const { dataplane, errors, addresses, apply, settled, rules } = worldOf(flows, t)
+  await apply(SERVICE_CHANGE, sliceChange('10.244.1.1'))
+  await settled()
+  await dataplane.staleFlows.remove(signal)
+  assert.equal(flows.length, 2)
+  addresses('10.0.2.15', '10.0.2.50')
+  assert.equal((await dataplane.staleFlows.remove(signal)).frontends, 0, 'the rules do not name it yet')
+  await apply()
+  await settled()
+  assert.match(rules(), /-d 10\.0\.2\.50\/32 .*-j KUBE-NODEPORTS/)
+  assert.equal((await dataplane.staleFlows.remove(signal)).deleted, 1)
+  assert.deepEqual(
+    flows.map(({ original }) => original.destination),
+    ['10.0.2.15'],
+  )
+  assert.deepEqual(errors, [])
 })
 
 it('IptablesDataplane writes rules without a match that the kernel lost, and with it once the kernel has it again', async (t) => {

@@ -137,15 +137,19 @@ export class WantedServiceChains {
     return refused
   }
 
-  /** Whether `changes` has returned the current chains of this frontend's port. */
+  /** Whether `changes` has returned the current chains of this frontend's port, and the shared ones. */
   isRendered(key: FrontendKey): boolean {
     const port = this.#portOf.get(key)
+    if (this.#dirtyShared.size > 0) return false
     return port === undefined || !this.#dirty.has(port)
   }
 
-  /** Keys of all frontends. */
-  frontends(): IterableIterator<FrontendKey> {
+  frontendKeys(): IterableIterator<FrontendKey> {
     return this.#portOf.keys()
+  }
+
+  *frontends(): Generator<Frontend, void, void> {
+    for (const { frontends } of this.#ports.values()) yield* frontends.values()
   }
 
   /** Names of the chains of this frontend's port. */
