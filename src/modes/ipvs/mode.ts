@@ -130,7 +130,7 @@ export class IpvsMode implements Mode {
   }
 
   get rtnetlink() {
-    return this.#kernel.rtnetlink
+    return this.#kernel.auditRtnetlink
   }
 
   get parts() {
