@@ -5,7 +5,7 @@
 import { familyDoubts, nodePortDoubts } from '../config/doubts.ts'
 import { formatDuration } from '../values/duration.ts'
 import type { KubeProxyConfiguration, ProxyMode } from '../config/types.ts'
-import { periodsOf } from '../modes/mode.ts'
+import { FULL_SYNC_MS, periodsOf } from '../modes/mode.ts'
 import type { FamilyLack, FamilySupport } from '../node/families.ts'
 import { kernelRelease } from '../node/host.ts'
 import { nodeIpsOf } from '../service/node-context.ts'
@@ -46,9 +46,6 @@ export function logMode(
   if (mode === 'ipvs') logIpvsMode(configuration.ipvs, families, log)
   else logIptablesMode(configuration, families, log)
 }
-
-/** kube-proxy writes everything at least once an hour. */
-const FULL_SYNC_MS = 3_600_000
 
 function logIptablesMode(configuration: ModeConfiguration, families: readonly IpFamily[], log: Log): void {
   if (configuration.modeIsDefault === true) log.error(NO_MODE)

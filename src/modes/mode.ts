@@ -108,6 +108,7 @@ export interface Mode {
   readonly families: readonly IpFamily[]
   /** The same families, and why the others are not served. */
   readonly support: FamilySupport
+  /** For reading the node; the mode writes over another connection, so that a change never waits for a dump. */
   readonly rtnetlink: RtnetlinkConnection
   /** What is written beside the passes. */
   readonly parts: readonly PendingPart[]
@@ -136,6 +137,12 @@ export interface Mode {
   /** Stops; the kernel stays as it is. */
   close(): Promise<void>
 }
+
+/**
+ * Rules that the kernel announces are read again after this time all the same, because an
+ * announcement can be missed: kube-proxy rewrites all rules after an hour. Milliseconds.
+ */
+export const FULL_SYNC_MS = 3_600_000
 
 /**
  * The periods of the configured mode, whichever runs: as in kube-proxy, a configuration holds those

@@ -23,12 +23,18 @@ import type { KernelSources } from '../../metrics/sources.ts'
 import { isSysctlOn } from '../../node/sysctl.ts'
 import { nodePortRangesOf } from '../../service/node-addresses.ts'
 import { auditPeriodically } from '../../sync/audit.ts'
-import { type AuditObserver, type Mode, type ModeOptions, type ModeWatch, type NodeView, periodsOf } from '../mode.ts'
+import {
+  type AuditObserver,
+  FULL_SYNC_MS,
+  type Mode,
+  type ModeOptions,
+  type ModeWatch,
+  type NodeView,
+  periodsOf,
+} from '../mode.ts'
 
 /** Wait after an announced change of rules, so that the commands of one script are one change. Milliseconds. */
 const SETTLE_MS = 200
-/** kube-proxy rewrites all rules after an hour. Milliseconds. */
-const FULL_AUDIT_MS = 3_600_000
 const LIBERAL = 'net/netfilter/nf_conntrack_tcp_be_liberal'
 
 export class IptablesMode implements Mode {
@@ -195,7 +201,7 @@ export class IptablesMode implements Mode {
     const announces = this.#kernel.iptables.choice.mode === 'nft'
     const { syncPeriodMs } = periodsOf(configuration())
     return auditPeriodically({
-      periodMs: announces ? Math.max(syncPeriodMs, FULL_AUDIT_MS) : syncPeriodMs,
+      periodMs: announces ? Math.max(syncPeriodMs, FULL_SYNC_MS) : syncPeriodMs,
       round: async () => {
         await this.#askForMatches(signal)
         for (const family of this.families) this.dataplane.loops.doubt(family)

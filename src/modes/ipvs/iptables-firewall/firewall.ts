@@ -21,7 +21,7 @@ import { TableSync } from '../../../sync/table-sync.ts'
 import type { MissingFeature } from '../../../values/errors.ts'
 import type { IpFamily } from '../../../values/protocol.ts'
 import type { RuleWatchOptions } from '../../announcements.ts'
-import type { ModeWatch, PendingPart } from '../../mode.ts'
+import { FULL_SYNC_MS, type ModeWatch, type PendingPart } from '../../mode.ts'
 import { foreignRulesReporter } from '../../nft-access.ts'
 import { type RuleLoop, RuleLoops } from '../../rule-loops.ts'
 import { isTableFaulty } from '../../table-health.ts'
@@ -220,19 +220,19 @@ export class IptablesFirewall implements Firewall {
     return watched
   }
 
-  /** Sets, and the rules of legacy iptables. */
+  /** Sets, and rules: those of legacy iptables in each round, those that the kernel announces once in FULL_SYNC_MS. */
   audits(tools: AuditTools): readonly FirewallAudit[] {
-    const { kernel } = this.#options
+    const { kernel, now } = this.#options
     const [sets, entries] = [this.#sets, this.#entries.sync]
+    let rulesDueMs = kernel.choice.mode === 'legacy' ? 0 : now() + FULL_SYNC_MS
     return [
-      {
-        name: 'sets',
-        round: (signal) => kernel.auditSets({ ...tools, sets, entries, signal }),
-      },
+      { name: 'sets', round: (signal) => kernel.auditSets({ ...tools, sets, entries, signal }) },
       {
         name: 'rules',
         round: async () => {
-          if (kernel.choice.mode === 'legacy') for (const { family } of this.#loops.all) this.#loops.doubt(family)
+          if (now() < rulesDueMs) return
+          if (kernel.choice.mode !== 'legacy') rulesDueMs = now() + FULL_SYNC_MS
+          for (const { family } of this.#loops.all) this.#loops.doubt(family)
         },
       },
     ]

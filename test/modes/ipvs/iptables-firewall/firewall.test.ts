@@ -12,6 +12,7 @@ import type { IpFamily } from '../../../../src/values/protocol.ts'
 import { contributionOf } from '../../../support/contribution.ts'
 import { frontendOf } from '../../../support/frontends.ts'
 import { service } from '../../../support/objects.ts'
+import { AuditShare } from '../../../../src/sync/audit.ts'
 import { MemoryWorld, rulesWritten, someTurns, writesRules } from '../../../support/memory-world.ts'
 
 const signal = new AbortController().signal
@@ -440,4 +441,26 @@ describe('IptablesFirewall and conflicts', () => {
     desired.apply({ kind: 'services', key: 'demo/older', value: undefined })
     assert.equal((await flush()).length, 4)
   })
+})
+
+it('IptablesFirewall reads rules that the kernel announces again after an hour', async () => {
+  const node = new Node().want(web)
+  await node.settle()
+  const { memory, dataplane } = node
+  const audits = dataplane.firewall.audits({
+    share: new AuditShare({ share: 1, now: () => 0, sleep: async () => {} }),
+    onDoubt: () => undefined,
+  })
+  const rules = audits.find(({ name }) => name === 'rules')
+  const savesAfterRound = async (): Promise<number> => {
+    await rules?.round(signal)
+    await node.settle()
+    return memory.iptables.IPv4.saves
+  }
+  assert.equal(await savesAfterRound(), 1)
+  memory.nowMs += 3_599_999
+  assert.equal(await savesAfterRound(), 1)
+  memory.nowMs += 1
+  assert.equal(await savesAfterRound(), 2)
+  assert.equal(await savesAfterRound(), 2)
 })
