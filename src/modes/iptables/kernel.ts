@@ -3,9 +3,7 @@
  * settings and announcements of addresses. An announcement only says what to read again.
  */
 import { openNetfilter, openRtnetlink } from '../../../native/open.ts'
-import { askXtables } from '../../../native/xtables-query.ts'
 import { ensureCounter, readCounters } from './counters.ts'
-import { hasExtension } from '../../nftables/support.ts'
 import { INVALID_COUNTER } from './chains/fixed-render.ts'
 import { LOOPBACK_COUNTER } from './chains/service-port-render.ts'
 import type { CountedPackets } from '../../metrics/rule-counts.ts'
@@ -21,6 +19,7 @@ import { isLinkLocal, isLoopback } from '../../values/address.ts'
 import type { IpFamily } from '../../values/protocol.ts'
 import { watchLinks } from '../announcements.ts'
 import { chooseBackEnd } from '../iptables-back-end.ts'
+import { lacksMatch } from '../missing-match.ts'
 import { LateConntrack } from '../flow-removal.ts'
 import { setConntrack, setSysctls, type SettingsOptions } from '../node-settings.ts'
 
@@ -73,15 +72,9 @@ export async function makeCounters({ iptables, families }: IptablesKernel, signa
   try {
     for (const name of [INVALID_COUNTER, LOOPBACK_COUNTER])
       if (!(await ensureCounter(netlink, name, { signal }))) return false
-    const match = { kind: 'match', name: 'nfacct' } as const
-    for (const family of families) {
-      // While ip_tables is not loaded the answer is unknown; the first restore then fails without the match.
-      const has =
-        iptables.choice.mode === 'legacy'
-          ? askXtables(match.kind, match.name, family) !== 'missing'
-          : await hasExtension(netlink, match, family, { signal })
-      if (!has) return false
-    }
+    const asked = iptables.choice.mode === 'legacy' ? undefined : netlink
+    // While the answer is unknown, the first restore fails without the match.
+    for (const family of families) if (await lacksMatch(asked, 'nfacct', family, signal)) return false
     return true
   } finally {
     netlink.close()

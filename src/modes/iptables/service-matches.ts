@@ -3,9 +3,8 @@
  * are missing.
  */
 import { openNetfilter } from '../../../native/open.ts'
-import { askXtables } from '../../../native/xtables-query.ts'
-import { hasExtension, hasNftCompat } from '../../nftables/support.ts'
 import type { Problem } from '../../values/errors.ts'
+import { lacksMatch } from '../missing-match.ts'
 import type { ModeOptions } from '../mode.ts'
 import type { ServiceMatches } from './dataplane.ts'
 import type { IptablesKernel } from './kernel.ts'
@@ -32,11 +31,7 @@ export async function askForMatches(
   }
 }
 
-/**
- * Asks for the matches that rules of Services need, which loads their modules where the kernel may.
- * An unknown answer counts as there: while ip_tables is not loaded, and without nft_compat, without
- * which no rule can be written.
- */
+/** Asks for the matches that rules of Services need; an unknown answer counts as there. */
 export async function findServiceMatches(
   { iptables, families }: IptablesKernel,
   signal: AbortSignal,
@@ -44,12 +39,7 @@ export async function findServiceMatches(
   const netlink = iptables.choice.mode === 'nft' ? openNetfilter() : undefined
   try {
     const has = async (name: string): Promise<boolean> => {
-      for (const family of families) {
-        if (netlink === undefined) {
-          if (askXtables('match', name, family) === 'missing') return false
-        } else if (!(await hasExtension(netlink, { kind: 'match', name }, family, { signal })))
-          return !(await hasNftCompat(netlink, { signal }))
-      }
+      for (const family of families) if (await lacksMatch(netlink, name, family, signal)) return false
       return true
     }
     return { hasRecent: await has('recent'), hasStatistic: await has('statistic') }

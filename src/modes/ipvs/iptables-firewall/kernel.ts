@@ -3,12 +3,9 @@
  * the programs of iptables.
  */
 import { findNetfilter } from '../../../../native/open.ts'
-import { askXtables } from '../../../../native/xtables-query.ts'
 import { auditSets } from '../../../ipset/audit.ts'
 import type { IpsetConnection } from '../../../ipset/connection.ts'
-import { hasExtension, hasNftCompat } from '../../../nftables/support.ts'
 import { countedConnection } from '../../../metrics/sources.ts'
-import type { NetlinkConnection } from '../../../netlink/connection.ts'
 import { requireSetLookup } from '../../../node/capabilities.ts'
 import { familiesWithIptables, type FamilySupport } from '../../../node/families.ts'
 import type { IptablesChoice } from '../../../node/iptables-choice.ts'
@@ -18,6 +15,7 @@ import { CodedError } from '../../../values/errors.ts'
 import type { IpFamily } from '../../../values/protocol.ts'
 import { watchRules } from '../../announcements.ts'
 import { chooseBackEnd } from '../../iptables-back-end.ts'
+import { lacksMatch } from '../../missing-match.ts'
 import { IPVS_LAYOUT } from '../../leftovers/layouts.ts'
 import type { FirewallKind, OpenedFirewall } from '../firewall.ts'
 import { type FirewallKernel, IptablesFirewall } from './firewall.ts'
@@ -94,7 +92,7 @@ function openedFirewall(
   return { support, create: (options) => new IptablesFirewall({ ...options, kernel }), close }
 }
 
-/** Rejects with `set-match-missing` when rules of a family cannot name sets. */
+/** Rejects with `set-match-missing` when rules of a family cannot name sets. The start check reports what is unknown. */
 async function requireSetMatch(
   backEnd: IptablesBackEnd,
   families: readonly IpFamily[],
@@ -102,33 +100,18 @@ async function requireSetMatch(
 ): Promise<void> {
   const netlink = backEnd === 'nft' ? findNetfilter() : undefined
   try {
-    for (const family of families)
-      if (await lacksSetMatch(netlink, family, signal))
+    for (const family of families) {
+      const isUnknown = (): boolean => {
+        signal.throwIfAborted()
+        return false
+      }
+      if (await lacksMatch(netlink, 'set', family, signal).catch(isUnknown))
         throw new CodedError(
           'set-match-missing',
           `the kernel has no match "set" for ${family}: load the module "xt_set" (modprobe xt_set)`,
         )
+    }
   } finally {
     netlink?.close()
-  }
-}
-
-/**
- * Unknown is not missing: while ip_tables is not loaded, without nft_compat (no mode can write
- * rules then), and when the kernel refuses the question. The start check reports these.
- * @param netlink absent: the back end is legacy
- */
-async function lacksSetMatch(
-  netlink: NetlinkConnection | undefined,
-  family: IpFamily,
-  signal: AbortSignal,
-): Promise<boolean> {
-  try {
-    if (netlink === undefined) return askXtables('match', 'set', family) === 'missing'
-    const isThere = await hasExtension(netlink, { kind: 'match', name: 'set' }, family, { signal })
-    return !isThere && (await hasNftCompat(netlink, { signal }))
-  } catch {
-    signal.throwIfAborted()
-    return false
   }
 }
