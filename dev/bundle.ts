@@ -65,6 +65,13 @@ export const { Agent, createServer, request } = http`,
   [/^logform$/, `exports.format = require('logform/format')\nexports.levels = (config) => config`],
   [/^logform\/json$/, 'module.exports = () => undefined'],
   [/^\.\/winston\/transports$/, 'module.exports = {}'],
+  // Nothing asks zod for a JSON schema.
+  [
+    /^\.\.\/core\/to-json-schema\.js$/,
+    `export const createToJSONSchemaMethod = () => undefined
+export const createStandardJSONSchemaMethod = () => undefined`,
+  ],
+  [/^\.\.\/core\/json-schema-processors\.js$/, 'export const toJSONSchema = undefined'],
   // Only client-node's config.js, the one file that is imported of it, names this.
   [
     /^\.\/gen\/index\.js$/,
