@@ -10,7 +10,7 @@ import { NODE_FLAGS } from '../../dev/node-flags.ts'
 import { isTool } from '../rules/check.ts'
 
 /** In bytes; a little more than there are. */
-const MAX_BYTES = { main: 50_000, daemon: 1_521_000 } as const
+const MAX_BYTES = { main: 50_000, daemon: 1_497_000 } as const
 
 const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-bundle-'))
 let made: Bundle
