@@ -6,7 +6,9 @@ const { readFileSync } = require('node:fs')
 const { join } = require('node:path')
 const { Script } = require('node:vm')
 
-load('./main.js')
+// Tests load single bundles.
+if (require.main === module) load('./main.js')
+module.exports = { load }
 
 /**
  * What a bundle exports. @param {string} name
