@@ -7,7 +7,6 @@
 import { existsSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { availableParallelism, tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
-import { bundle } from './bundle.ts'
 import { assemble, joinLayers } from './image/assemble.ts'
 import { architectureOf, IMAGE_VARIABLE } from './image/contents.ts'
 import { calibrate, DEADLINE_FACTOR_VARIABLE, deadlineFactor, formatCalibration } from './kernel/calibrate.ts'
@@ -21,6 +20,7 @@ import { FULL_RUN_VARIABLE, isChosen } from './testing/extent.ts'
 import { withFirewalls } from './testing/firewalls.ts'
 import { runOnKernel } from './testing/kernel-run.ts'
 import { limitsFor } from './testing/limits.ts'
+import { makePrograms } from './testing/programs.ts'
 import { RECORDED_SURFACES, recordedCases } from './testing/recordings.ts'
 import {
   failedRun,
@@ -105,12 +105,15 @@ const files = longestFirst(
 const hostFiles = flags.includes('--kernel-only') ? [] : files.filter((file) => !isKernelTest(file))
 const kernelFiles = flags.includes('--host-only') ? [] : files.filter(isKernelTest)
 const whole = new Stopwatch()
+// A few files on this machine are sooner done with the sources.
+const programs = kernelFiles.length > 0 || patterns.length === 0 ? await makePrograms() : undefined
 
 if (hostFiles.length > 0) await runHostFiles(hostFiles)
 const leftOut = kernelFiles.length > 0 && !stopped.signal.aborted ? await runKernelFiles(kernelFiles) : []
 recordDurations(durationsFile, results)
 const slowest = formatSlowest(results, 10)
 const steadiness = stopped.signal.aborted ? [] : await judgeFailures()
+programs?.remove()
 if (stopped.signal.aborted) ended(failedRun('(all)', 'stopped before the end'))
 const totals = totalsOf(results)
 print(slowest)
@@ -190,7 +193,7 @@ async function runHostFiles(files: readonly string[]): Promise<void> {
     concurrency: HOST_PROCESSES,
     fileTimeoutMs: limitsFor(factor, false).fileMs,
     signal: stopped.signal,
-    env: { ...settings, [DEADLINE_FACTOR_VARIABLE]: String(factor) },
+    env: { ...settings, ...programs?.env, [DEADLINE_FACTOR_VARIABLE]: String(factor) },
     wrap: (command) => command,
     ended,
   })
@@ -215,15 +218,13 @@ async function runFilesOn(choice: KernelChoice, files: readonly string[]): Promi
   const image = mkdtempSync(join(tmpdir(), 'kube-ipvs-image-'))
   const stage = new Stopwatch()
   try {
-    // The bundle starts in a fraction of the time, and it is what the image holds.
-    const program = { KUBE_IPVS_PROGRAM: (await bundle()).entry }
     const root = files.some(usesImage) ? await imageRoot(image) : undefined
     print(`${files.length} files on ${describeKernel(choice)}`)
     return await runOnKernel({
       choice,
       files,
       cwd: project,
-      env: { ...process.env, ...settings, ...program, ...(root === undefined ? {} : { [IMAGE_VARIABLE]: root }) },
+      env: { ...process.env, ...settings, ...programs?.env, ...(root === undefined ? {} : { [IMAGE_VARIABLE]: root }) },
       mayLeaveOut: patterns.length === 0 && !isFull,
       signal: stopped.signal,
       print,

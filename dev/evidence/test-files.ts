@@ -4,6 +4,7 @@ import { CHOICE_VARIABLE, type KernelChoice } from '../kernel/choice.ts'
 import { projectFolder, say } from '../progress.mjs'
 import { runOnKernel } from '../testing/kernel-run.ts'
 import { type FileResult, formatFailures, formatFile, formatTold } from '../testing/result.ts'
+import { PROGRAM_VARIABLE } from '../testing/variables.ts'
 
 export interface TestFiles {
   readonly choice: KernelChoice
@@ -29,7 +30,7 @@ export async function runTestFiles(run: TestFiles): Promise<readonly FileResult[
       ...process.env,
       [CHOICE_VARIABLE]: JSON.stringify(choice),
       [DEADLINE_FACTOR_VARIABLE]: leastFactor,
-      KUBE_IPVS_PROGRAM: program,
+      [PROGRAM_VARIABLE]: program,
       ...env,
     },
     mayLeaveOut: false,

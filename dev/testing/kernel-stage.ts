@@ -3,14 +3,15 @@
  * KernelStageTask as JSON and prints one line of JSON for each KernelStageMessage, and nothing
  * else. Several guests may share the files: the one that makes a file's folder first runs it.
  */
-import { mkdirSync } from 'node:fs'
-import { availableParallelism } from 'node:os'
+import { mkdirSync, mkdtempSync, rmSync } from 'node:fs'
+import { availableParallelism, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { calibrate, type Calibration, DEADLINE_FACTOR_VARIABLE, deadlineFactor } from '../kernel/calibrate.ts'
 import { inNamespaces } from '../kernel/host.ts'
 import { runStage } from './stage.ts'
 import { limitsFor } from './limits.ts'
 import type { FileResult } from './result.ts'
+import { ANSWERS_VARIABLE } from './variables.ts'
 
 export interface KernelStageTask {
   /** A folder that all guests see. */
@@ -42,6 +43,7 @@ const calibration = calibrate()
 send({ kind: 'kernel', calibration })
 const factor = deadlineFactor(calibration, process.env)
 const { fileMs, beginWithinMs } = limitsFor(factor, mayLeaveOut)
+const answers = mkdtempSync(join(tmpdir(), 'kube-ipvs-answers-'))
 await runStage({
   batches: claimed(),
   cwd: process.cwd(),
@@ -49,10 +51,15 @@ await runStage({
   concurrency: oneAtATime ? 1 : 4 * availableParallelism(),
   fileTimeoutMs: fileMs,
   signal: stopped.signal,
-  env: { [DEADLINE_FACTOR_VARIABLE]: String(factor) },
+  env: {
+    [DEADLINE_FACTOR_VARIABLE]: String(factor),
+    // Files that run alone may change what the kernel has: its modules, its first namespaces.
+    ...(oneAtATime ? {} : { [ANSWERS_VARIABLE]: answers }),
+  },
   wrap: isolated ? inNamespaces : (command) => command,
   ended: (result) => send({ kind: 'ended', result }),
 })
+rmSync(answers, { recursive: true })
 
 /** The files that no other guest has claimed, a process for each; each is claimed when the caller takes it. */
 function* claimed(): Generator<readonly string[]> {

@@ -12,9 +12,9 @@ import { withDaemonsChoices } from '../../src/cli/doctor.ts'
 import { writeBundle } from '../../src/doctor/bundle.ts'
 import type { NodeFacts } from '../../src/doctor/facts.ts'
 import { deadline } from '../support/deadline.ts'
+import { MAIN } from '../support/own-program.ts'
 import { node, running } from '../doctor/healthy-node.ts'
 
-const MAIN = new URL('../../src/main.ts', import.meta.url).pathname
 const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-doctor-'))
 after(() => rmSync(folder, { recursive: true, force: true }))
 

@@ -14,10 +14,10 @@ import type { Firewall, Measured, Mode } from '../../dev/bench/result.ts'
 import type { Expected } from '../../dev/bench/table-view.ts'
 import type { GuestTask, Outcome } from '../../dev/bench/task.ts'
 import { rowsOfRun } from '../support/extent.ts'
+import { MAIN } from '../support/own-program.ts'
 import { needs } from './needs.ts'
 
 const ROOT = join(import.meta.dirname, '../..')
-const PROGRAM = process.env['KUBE_IPVS_PROGRAM'] ?? join(ROOT, 'src/main.ts')
 const run = promisify(execFile)
 
 async function outcomeOf(task: Partial<GuestTask>, coldStartSeconds = 300): Promise<Outcome> {
@@ -28,7 +28,7 @@ async function outcomeOf(task: Partial<GuestTask>, coldStartSeconds = 300): Prom
     endpoints: 2,
     changes: 2,
     virtualAddresses: 'addresses',
-    command: PROGRAM,
+    command: MAIN,
     phases: [],
     limits: { coldStartSeconds, changeSeconds: 60, changesSeconds: 20, betweenChangesMs: 20, idleSeconds: 1 },
     ...task,
@@ -98,7 +98,7 @@ async function measuredHandover(mode: Mode): Promise<HandoverMeasured> {
       held: 50,
       connections: 200,
       rate: 50,
-      command: PROGRAM,
+      command: MAIN,
       traffic: compiled.program,
     }
     return JSON.parse(await guestOutput('handover-guest.ts', task)) as HandoverMeasured // what handover-guest.ts prints

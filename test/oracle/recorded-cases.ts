@@ -7,6 +7,7 @@
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
+import { PROGRAM_VARIABLE } from '../../dev/testing/variables.ts'
 import { recordingPath } from '../support/recordings.ts'
 import { groundOf } from './case-file.ts'
 import { readStateDeviations } from './deviations.ts'
@@ -18,7 +19,7 @@ import { type CaseSetting, runCase } from './run-case.ts'
 const cases = recordingPath('cases')
 const part = readPart(new URL(import.meta.url).search)
 const { mode } = part
-const entry = process.env['KUBE_IPVS_PROGRAM']
+const entry = process.env[PROGRAM_VARIABLE]
 if (entry === undefined) throw new Error('recorded cases need the bundle: run them as npm test -- --all')
 const setting: CaseSetting = {
   cases,

@@ -10,6 +10,7 @@ import { CHOICE_VARIABLE, chosenKernel, describeKernel } from '../../dev/kernel/
 import { runInKernel } from '../../dev/kernel/run.ts'
 import { endWithParent } from '../../dev/parent.ts'
 import { SEED_VARIABLE, seedOf } from '../../dev/testing/seed.ts'
+import { PROGRAM_VARIABLE } from '../../dev/testing/variables.ts'
 import { FIREWALLS } from '../support/firewalls.ts'
 import type { PacketTask } from './guest.ts'
 
@@ -36,7 +37,7 @@ async function main(args: readonly string[]): Promise<number> {
     return await runInKernel(choice, {
       command: [process.execPath, 'test/packets/guest.ts', JSON.stringify(task)],
       cwd: ROOT,
-      env: { ...process.env, KUBE_IPVS_PROGRAM: entry },
+      env: { ...process.env, [PROGRAM_VARIABLE]: entry },
       timeoutMs: RUN_MS,
       signal: stopped.signal,
       stdout: (chunk) => process.stdout.write(chunk),

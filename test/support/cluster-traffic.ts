@@ -9,6 +9,7 @@ import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { TRAFFIC_VARIABLE } from '../../dev/testing/variables.ts'
 import { compile } from '../../dev/bench/floor.ts'
 import {
   type HeldReport,
@@ -29,6 +30,12 @@ const FIRST_PORT = 10_000
  */
 const RATE = { firstPort: 20_000, ports: 11_000, clients: 4 } as const
 
+async function compileTraffic(folder: string): Promise<string> {
+  const compiled = await compile(join(import.meta.dirname, '../../dev/bench/traffic.c'), folder)
+  assert.ok('program' in compiled, JSON.stringify(compiled))
+  return compiled.program
+}
+
 export class ClusterTraffic {
   readonly #folder: string
   readonly #program: string
@@ -41,9 +48,7 @@ export class ClusterTraffic {
   /** Starts the servers. The cluster must be started, without servers of TCP. */
   static async start(): Promise<ClusterTraffic> {
     const folder = mkdtempSync(join(tmpdir(), 'kube-ipvs-cluster-traffic-'))
-    const compiled = await compile(join(import.meta.dirname, '../../dev/bench/traffic.c'), folder)
-    assert.ok('program' in compiled, JSON.stringify(compiled))
-    const traffic = new ClusterTraffic(folder, compiled.program)
+    const traffic = new ClusterTraffic(folder, process.env[TRAFFIC_VARIABLE] ?? (await compileTraffic(folder)))
     for (const host of ['a', 'other']) await traffic.#serve(`${host}-${process.pid}`)
     return traffic
   }

@@ -9,11 +9,9 @@ import { firewallOfRun } from '../../dev/testing/firewalls.ts'
 import { isBareGuest } from './bare-guest.ts'
 import { deadline } from './deadline.ts'
 import { runOwnCommand } from './own-command.ts'
+import { MAIN } from './own-program.ts'
 import { type Container, inContainer } from './container-runtime.ts'
 import { type Manifest, node } from './manifests.ts'
-
-/** The program under test: the bundle if the test runner has made one, because it starts in a fraction of the time. */
-const MAIN = process.env['KUBE_IPVS_PROGRAM'] ?? new URL('../../src/main.ts', import.meta.url).pathname
 
 /** Commands that ask a running daemon, and '' for the daemon itself. */
 const ASKING: readonly string[] = ['', 'status', 'diff', 'explain', 'top', 'drain']

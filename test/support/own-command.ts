@@ -5,6 +5,7 @@
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
 import { createRequire } from 'node:module'
+import { PROGRAM_VARIABLE } from '../../dev/testing/variables.ts'
 import { parseCommandLine } from '../../src/start/command-line.ts'
 import type { Ended } from './programs.ts'
 import { spawnQuickly } from './quick-spawn.ts'
@@ -37,7 +38,7 @@ let tools: Promise<Tools> | undefined
 
 /** Those of the bundle if the test runner has made one: it loads in a sixth of the time. */
 async function loadTools(): Promise<Tools> {
-  const program = process.env['KUBE_IPVS_PROGRAM']
+  const program = process.env[PROGRAM_VARIABLE]
   if (program === undefined) return import('../../src/cli/main.ts')
   const { load } = createRequire(import.meta.url)(program) as { load(name: string): Tools } // dev/entry.cjs
   return load('./tools.js')
