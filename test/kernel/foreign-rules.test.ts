@@ -6,7 +6,7 @@ import { openIptablesKernel } from '../../src/modes/iptables/kernel.ts'
 import { findServiceMatches } from '../../src/modes/iptables/service-matches.ts'
 import { Workbench } from '../support/daemon.ts'
 import { service, slice } from '../support/manifests.ts'
-import { boundAddresses, freshNode, setsText, virtualServers } from '../support/kernel-state.ts'
+import { boundAddresses, freshNode, rulesText, setsText, virtualServers } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import { amountOfRun } from '../support/extent.ts'
@@ -24,7 +24,7 @@ afterEach(() => bench.close())
 
 /** Only of one table: the other one may be very large. */
 const has = (text: string, table = 'filter'): boolean =>
-  sh(`${iptables}-save -t ${table}`)
+  rulesText(`${iptables}-save -t ${table}`)
     .split('\n')
     .some((line) => line.includes(text))
 

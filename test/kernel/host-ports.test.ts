@@ -8,6 +8,7 @@ import { after, afterEach, before, describe, it } from 'node:test'
 import { Cluster } from '../support/cluster.ts'
 import { Workbench } from '../support/daemon.ts'
 import { service, slice } from '../support/manifests.ts'
+import { rulesText } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import { needs } from './needs.ts'
@@ -38,7 +39,7 @@ for (const backEnd of ['nft', 'legacy'] as const) {
   }
   /** The targets of a chain of nat, in order. */
   const targets = (chain: string): string[] =>
-    Array.from(sh(`${iptables} -t nat -S ${chain}`).matchAll(/ -j (\S+)/g), ([, target = '']) => target)
+    Array.from(rulesText(`${iptables} -t nat -S ${chain}`).matchAll(/ -j (\S+)/g), ([, target = '']) => target)
 
   for (const mode of ['ipvs', 'iptables'] as const)
     describe(`a hostPort, ${mode} mode with ${iptables}`, needs(need), () => {
@@ -111,7 +112,7 @@ describe('a program that insists on the first place', needs('iptables-nft'), () 
     bench = new Workbench({}, { mode: 'ipvs' })
     bench.write('web.yaml', service('web', { clusterIP: '10.96.0.2' }), slice('web', ['10.244.0.1']))
     bench.start()
-    const first = (): string => sh('iptables-nft -t nat -S PREROUTING').split('\n')[1] ?? ''
+    const first = (): string => rulesText('iptables-nft -t nat -S PREROUTING').split('\n')[1] ?? ''
     await eventually(() => assert.match(first(), /KUBE-SERVICES/))
     const rival = '-p tcp -m tcp --dport 443 -j REDIRECT --to-ports 8443'
     for (let round = 0; round < 3; round++) {

@@ -14,7 +14,7 @@ import { NODE_FLAGS } from '../../dev/node-flags.ts'
 import { KUBE_PROXY_RELEASE, VERSION } from '../../src/values/well-known.ts'
 import { type ContainerOptions, runContainer, startContainer } from '../support/container.ts'
 import { node, service, slice } from '../support/manifests.ts'
-import { freshNode, kubeLines, virtualServers } from '../support/kernel-state.ts'
+import { freshNode, kubeLines, rulesText, virtualServers } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import { isMet, needs } from './needs.ts'
@@ -147,7 +147,7 @@ describe('the image', needs('image'), () => {
     start(pod(KUBEADM_COMMAND, { mounts: { ...mounts, '/usr/sbin': none } }))
     await serves()
     await eventually(() =>
-      assert.match(sh('nft list set ip kube-ipvs cluster-ips'), /10\.96\.0\.1 \. tcp \. 80/, log.slice(-3000)),
+      assert.match(rulesText('nft list set ip kube-ipvs cluster-ips'), /10\.96\.0\.1 \. tcp \. 80/, log.slice(-3000)),
     )
     assert.match(log, /"Using the firewall".*nftables/)
     assert.doesNotMatch(kubeLines('iptables-nft-save').join('\n'), /KUBE-SERVICES/)

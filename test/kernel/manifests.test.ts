@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { Workbench } from '../support/daemon.ts'
 import { node, service, slice } from '../support/manifests.ts'
-import { boundAddresses, freshNode, virtualServers } from '../support/kernel-state.ts'
+import { boundAddresses, freshNode, rulesText, virtualServers } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import { isMet } from './needs.ts'
@@ -36,9 +36,9 @@ describe('daemon on a folder of manifests', () => {
     bench.write('port.yaml', service('b', { clusterIP: '10.96.0.9', ports }))
     bench.write('web.yaml', WEB, WEB_SLICE)
     bench.start()
-    await eventually(() => assert.match(sh(SAVE), /-d 10\.96\.0\.1\/32 .*demo\/web:http cluster IP/))
-    await eventually(() => assert.match(sh(SAVE), /-d 10\.96\.0\.9\/32 .*demo\/b:good has no endpoints/))
-    assert.doesNotMatch(sh(SAVE), /dport 22|10\.96\.0\.[78]|dport 81/)
+    await eventually(() => assert.match(rulesText(SAVE), /-d 10\.96\.0\.1\/32 .*demo\/web:http cluster IP/))
+    await eventually(() => assert.match(rulesText(SAVE), /-d 10\.96\.0\.9\/32 .*demo\/b:good has no endpoints/))
+    assert.doesNotMatch(rulesText(SAVE), /dport 22|10\.96\.0\.[78]|dport 81/)
     for (const field of ['metadata.namespace', 'metadata.name', 'spec.ports[0].name'])
       await eventually(() => assert.ok(bench.log.includes(`field="${field}"`), field))
     // No name of an object begins a line of the log.

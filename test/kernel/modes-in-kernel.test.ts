@@ -8,6 +8,7 @@ import type { ChildProcess } from 'node:child_process'
 import { after, before, describe, it } from 'node:test'
 import { ADDRESSES, Cluster } from '../support/cluster.ts'
 import type { Workbench } from '../support/daemon.ts'
+import { rulesText, virtualServers } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import { bothFamilies, everyKind, FAMILIES, frontend, settled } from '../support/every-kind.ts'
@@ -92,7 +93,7 @@ describe('a node that changes its mode', () => {
     const connection = await held()
     bench.configure({ mode: 'ipvs' })
     await settled(1, 1)
-    await eventually(() => assert.doesNotMatch(sh('iptables-save'), /KUBE-SVC-/))
+    await eventually(() => assert.doesNotMatch(rulesText('iptables-save'), /KUBE-SVC-/))
     assert.deepEqual(await counted(), [3, 1], 'by the daemon')
     await bench.stop(daemon)
     assert.deepEqual(await counted(), [3, 1], 'without a daemon')
@@ -108,7 +109,8 @@ describe('a node that changes its mode', () => {
     await runs('ipvs')
     const connection = await held()
     bench.configure({ mode: 'iptables' })
-    await eventually(() => assert.match(sh('ipvsadm -Sn'), new RegExp(`-t ${PLACE.address}:80 -r ${POD}:8080 -m -w 0`)))
+    const weightless = new RegExp(`-t ${PLACE.address}:80 -r ${POD}:8080 -m -w 0`)
+    await eventually(() => assert.match(virtualServers().join('\n'), weightless))
     const second = await held()
     assert.deepEqual(await counted(), [3, 2], 'by the daemon')
     const drains = await bench.command('drain')

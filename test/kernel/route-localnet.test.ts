@@ -6,7 +6,7 @@ import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { Workbench } from '../support/daemon.ts'
-import { freshNode } from '../support/kernel-state.ts'
+import { freshNode, rulesText } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import { IptablesPrograms } from '../support/iptables-programs.ts'
@@ -21,7 +21,7 @@ const GUARD =
   '-m comment --comment "block incoming localnet connections" --dst 127.0.0.0/8 ! --src 127.0.0.0/8 -m conntrack ! --ctstate RELATED,ESTABLISHED,DNAT -j DROP'
 const routesLocalnet = (): boolean => readFileSync(SYSCTL, 'utf8').trim() === '1'
 const isGuarded = (): boolean => {
-  const saved = sh(`${SAVE} -t filter`)
+  const saved = rulesText(`${SAVE} -t filter`)
   const jumps = saved.split('\n').filter((line) => /^-A (INPUT|OUTPUT) -j KUBE-FIREWALL/.test(line))
   return jumps.length === 2 && /-A KUBE-FIREWALL ! -s 127\.0\.0\.0\/8 -d 127\.0\.0\.0\/8 .*-j DROP/.test(saved)
 }
@@ -67,7 +67,7 @@ describe('route_localnet', () => {
     await eventually(() => assert.deepEqual([isGuarded(), routesLocalnet()], [true, true]))
     bench.configure({ ...CONFIGURATION, nodePortAddresses: ['10.0.2.0/24'] })
     const isMoved = (): void =>
-      assert.match(sh(`${SAVE} -t nat`), /-A KUBE-SERVICES -d 10\.0\.2\.15\/32 .* KUBE-NODEPORTS/)
+      assert.match(rulesText(`${SAVE} -t nat`), /-A KUBE-SERVICES -d 10\.0\.2\.15\/32 .* KUBE-NODEPORTS/)
     await eventually(isMoved)
     assert.equal(isGuarded(), true)
     await bench.stop(daemon)
@@ -85,7 +85,7 @@ describe('route_localnet', () => {
     sh(`${IPTABLES} -N KUBE-FIREWALL && ${IPTABLES} -A KUBE-FIREWALL ${GUARD}`)
     bench.configure({ ...CONFIGURATION, iptables: { ...CONFIGURATION.iptables, localhostNodePorts: false } })
     bench.start()
-    await eventually(() => assert.match(sh(`${SAVE} -t nat`), /^:KUBE-SERVICES /m))
+    await eventually(() => assert.match(rulesText(`${SAVE} -t nat`), /^:KUBE-SERVICES /m))
     await eventually(() => assert.equal(isGuarded(), true))
   })
 })

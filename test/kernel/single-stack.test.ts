@@ -3,10 +3,11 @@
  * other one, logs that once, and its health ports judge by the served family.
  */
 import assert from 'node:assert/strict'
+import { writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { Workbench } from '../support/daemon.ts'
 import { service, slice } from '../support/manifests.ts'
-import { freshNode, setsText, virtualServers } from '../support/kernel-state.ts'
+import { freshNode, rulesText, setsText, virtualServers } from '../support/kernel-state.ts'
 import { sh } from '../support/programs.ts'
 import { eventually } from '../support/deadline.ts'
 import { isMet } from './needs.ts'
@@ -36,7 +37,7 @@ afterEach(async () => {
 
 function setIpv6(state: 'enabled' | 'disabled'): void {
   for (const what of ['all', 'default', 'lo'])
-    sh(`echo ${state === 'enabled' ? 0 : 1} >/proc/sys/net/ipv6/conf/${what}/disable_ipv6`)
+    writeFileSync(`/proc/sys/net/ipv6/conf/${what}/disable_ipv6`, state === 'enabled' ? '0' : '1')
 }
 
 /** This mount namespace is the test's own. */
@@ -60,7 +61,7 @@ function begin(mode: 'ipvs' | 'iptables', more: object = {}): void {
 function serves(mode: 'ipvs' | 'iptables', family: 'IPv4' | 'IPv6'): boolean {
   const address = family === 'IPv4' ? '10.96.0.1' : 'fd00:10:96::1'
   if (mode === 'ipvs') return virtualServers().some((line) => line.startsWith('-a') && line.includes(address))
-  return sh(`${family === 'IPv4' ? 'iptables' : 'ip6tables'}${suffix}-save -t nat`).includes(`-d ${address}/`)
+  return rulesText(`${family === 'IPv4' ? 'iptables' : 'ip6tables'}${suffix}-save -t nat`).includes(`-d ${address}/`)
 }
 
 interface Live {

@@ -17,7 +17,7 @@ import { writeFileSync } from 'node:fs'
 import type { Server, Socket } from 'node:net'
 import type { IpFamily, Protocol } from '../../src/values/protocol.ts'
 import { familyOf } from '../../src/values/address.ts'
-import { run, sh } from './programs.ts'
+import { run } from './programs.ts'
 import { deadline } from './deadline.ts'
 import {
   type Answer,
@@ -116,7 +116,10 @@ export class Cluster {
     const suffix = `${process.pid}${name}`
     const namespaceOf = (host: string): string => `${host}-${suffix}`
     const namespaces = NAMESPACES.map(namespaceOf)
-    for (const namespace of namespaces) sh(`ip netns add ${namespace}`)
+    ip(
+      undefined,
+      namespaces.map((namespace) => `netns add ${namespace}`),
+    )
     for (const namespace of [undefined, ...namespaces]) {
       inside(namespace, set)
       ip(namespace, ['link set lo up'])
@@ -258,11 +261,12 @@ export class Cluster {
 
   stop(): void {
     for (const server of this.#servers) server.close()
-    for (const host of NAMESPACES) {
-      const name = `${host}-${this.#suffix}`
-      leave(name)
-      sh(`ip netns delete ${name}`)
-    }
+    const names = NAMESPACES.map((host) => `${host}-${this.#suffix}`)
+    for (const name of names) leave(name)
+    ip(
+      undefined,
+      names.map((name) => `netns delete ${name}`),
+    )
   }
 }
 

@@ -53,12 +53,19 @@ export function crowding(clock = now): number {
   return crowded > 1 ? Math.min(MOST_CROWDED, crowded) : 1
 }
 
-/** Waits until a condition holds; rejects with `what` after the deadline, which is for a fast kernel. */
+/** The pause between two looks grows to a twentieth of the wait so far, but not above this. */
+const LONGEST_PAUSE_MS = 200
+const [FIRST_PAUSE_MS, LATER_PAUSES] = [5, 1 / 20]
+
+/**
+ * Waits until a condition holds; rejects with `what` after the deadline, which is for a fast kernel.
+ * @param pauseMs of what holds for a moment only
+ */
 export async function until(
   what: string,
   isSo: () => boolean | Promise<boolean>,
   deadlineMs = DEADLINE_MS,
-  pauseMs = 5,
+  pauseMs?: number,
 ): Promise<void> {
   const check = async (): Promise<void> => {
     if (!(await isSo())) throw new Error(`not within ${deadline(deadlineMs)} ms: ${what}`)
@@ -70,11 +77,12 @@ export async function until(
  * Waits until `check` stops throwing; rejects with its last error after the deadline, which is for
  * a fast kernel. What the check reads of the kernel by the functions of kernel-state.ts costs no
  * process while nothing changes.
+ * @param pauseMs of what holds for a moment only
  */
 export async function eventually(
   check: () => void | Promise<void>,
   deadlineMs = DEADLINE_MS,
-  pauseMs = 25,
+  pauseMs?: number,
 ): Promise<void> {
   const beganMs = now()
   let lateMs = beganMs + deadline(deadlineMs)
@@ -94,7 +102,8 @@ export async function eventually(
         lateMs = beganMs + deadline(deadlineMs) * crowding()
       }
       // At most half of the time is spent on checking: the condition and other tests need the processor too.
-      await sleep(Math.max(pauseMs, now() - startedMs))
+      const growing = Math.max(FIRST_PAUSE_MS, Math.min(LONGEST_PAUSE_MS, (now() - beganMs) * LATER_PAUSES))
+      await sleep(Math.max(pauseMs ?? growing, now() - startedMs))
     }
   }
 }
