@@ -92,7 +92,9 @@ function notesOf(
   return [
     ...(others.length === 0
       ? []
-      : [`a proxy may run inside ${processNames(others)} ("kube-ipvs doctor" reads whether it is switched off)`]),
+      : [
+          `a proxy may run inside ${processNames(others)} ("kube-ipvs doctor" says whether it is known to be switched off)`,
+        ]),
     ...(settings === 0 ? [] : [`${count(settings, 'setting')} of the kernel could not be written (--problems)`]),
     ...(ofObjects <= 0 ? [] : [`${count(ofObjects, 'problem')} with objects (--problems)`]),
     ...(counts.conflicts === 0 ? [] : [`${count(counts.conflicts, 'claim')} lost to another Service (--problems)`]),

@@ -30,6 +30,7 @@ const PROGRAMS = [
   'kubelet',
   'k3s',
   'rke2',
+  'kubelite',
   'kube-router',
   'keepalived',
   'loxilb',
@@ -244,6 +245,8 @@ const NODE_FACTS = object({
     /** The configuration of k3s or RKE2 says disable-kube-proxy. */
     isDisabledInK3s: flag,
   }),
+  /** Whether the configuration of keepalived has virtual servers; null: it could not be read. */
+  keepalivedServers: since(nullable(flag), null),
   /**
    * What the agent of Cilium on this node says about replacing kube-proxy: `true`, `false`,
    * `strict`; '' when it says nothing.

@@ -1,4 +1,7 @@
-/** Reads files of daemons that concern kube-ipvs0 and lo: `.network` of systemd-networkd, and lines of sysctl.d(5). */
+/**
+ * Reads files of daemons that concern kube-ipvs0 and lo: `.network` of systemd-networkd, lists of
+ * NetworkManager, and lines of sysctl.d(5).
+ */
 import { ownMember } from '../values/own-member.ts'
 import { SERVICE_DEVICE } from '../values/well-known.ts'
 
@@ -22,6 +25,9 @@ export function globMatches(pattern: string, name: string): boolean {
 type SeenByKey = Readonly<Record<string, string>>
 const SERVICE: SeenByKey = { Name: SERVICE_DEVICE, Kind: 'dummy', Type: 'ether' }
 export const LOOPBACK: SeenByKey = { Name: 'lo', Type: 'loopback' }
+
+/** Between the devices of a list of NetworkManager. */
+export const LIST_BREAK = /[;,\s]+/
 
 /** The parts of `key = value` without spaces around them; the key is '' in any other line. */
 export function settingOf(line: string): readonly [key: string, value: string] {

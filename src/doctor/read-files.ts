@@ -16,7 +16,7 @@ import {
   WATCHED_SETTINGS,
 } from './facts.ts'
 import { unseen } from './seen.ts'
-import { isTrue, LOOPBACK, readNetworkFile, readSysctlFile, settingOf } from './network-file.ts'
+import { isTrue, LIST_BREAK, LOOPBACK, readNetworkFile, readSysctlFile, settingOf } from './network-file.ts'
 import { ownMember } from '../values/own-member.ts'
 
 const MAX_FILE_BYTES = 256 * 1024
@@ -62,6 +62,7 @@ const BY_COMMAND: Readonly<Record<string, Program>> = {
   'k3s-server': 'k3s',
   'k3s-agent': 'k3s',
   rke2: 'rke2',
+  kubelite: 'kubelite',
   'kube-router': 'kube-router',
   keepalived: 'keepalived',
   loxilb: 'loxilb',
@@ -83,7 +84,7 @@ const SWITCHES = new Set(['--run-service-proxy=false', '--disable-kube-proxy', '
 const MAX_PROCESSES = 200
 
 /** Programs that run only on the host itself: where they are visible, so are those that matter. */
-const AGENTS: ReadonlySet<Program> = new Set(['kubelet', 'k3s', 'rke2'])
+const AGENTS: ReadonlySet<Program> = new Set(['kubelet', 'k3s', 'rke2', 'kubelite'])
 
 /**
  * The programs of interest in the network namespace of this process. A pod with a namespace of its
@@ -104,7 +105,8 @@ export async function readProcesses(root = ''): Promise<Pick<NodeFacts, 'process
     if (program === 'kube-proxy' && linkOf(`${directory}/exe`)?.endsWith('/node') === true) continue
     const words = (readText(`${directory}/cmdline`, 65_536) ?? '').split('\0')
     const switches = new Set(words.filter((word) => SWITCHES.has(word)))
-    if (command === 'k3s-agent' || words[1] === AGENT) switches.add(AGENT)
+    // k3s hides its arguments behind one word, `/usr/local/bin/k3s agent`.
+    if (command === 'k3s-agent' || words[1] === AGENT || words[0]?.endsWith(` ${AGENT}`) === true) switches.add(AGENT)
     processes.push({ program, pid: Number(name), switches: [...switches] })
   }
   const hidden = hiddenReason(`${root}/proc`)
@@ -166,18 +168,33 @@ export function readSysctlLines(root = ''): readonly SysctlLine[] {
     .slice(-200)
 }
 
-/** The values of unmanaged-devices of NetworkManager. */
+/**
+ * The value of unmanaged-devices of NetworkManager as the parts that files gave it: `=` replaces
+ * what earlier files said, `+=` adds to it, `-=` takes from it (NetworkManager.conf(5)).
+ */
 export function readUnmanagedDevices(root = ''): readonly string[] {
   const folders = ['/etc', '/run', '/usr/lib'].map((folder) => `${root}${folder}/NetworkManager/conf.d`)
-  const files = [`${root}/etc/NetworkManager/NetworkManager.conf`, ...layered(folders, '.conf')]
-  return files
-    .flatMap((path) =>
-      (readText(path) ?? '').split('\n').flatMap((line) => {
-        const [key, value] = settingOf(line)
-        return key === 'unmanaged-devices' || /^unmanaged-devices\s*\+$/.test(key) ? [value] : []
-      }),
-    )
-    .slice(0, 50)
+  const parts = layered(folders, '.conf')
+  const isOfEtc = (path: string): boolean => path.startsWith(`${root}/etc/`)
+  const main = `${root}/etc/NetworkManager/NetworkManager.conf`
+  let values: readonly string[] = []
+  for (const path of [...parts.filter((part) => !isOfEtc(part)), main, ...parts.filter(isOfEtc)])
+    for (const line of (readText(path) ?? '').split('\n')) {
+      const [key, value] = settingOf(line)
+      const operator = /^unmanaged-devices[ \t]*([+-]?)$/.exec(key)?.[1]
+      if (operator === '') values = [value]
+      else if (operator === '+') values = [...values, value].slice(-50)
+      else if (operator === '-') values = values.map((earlier) => without(earlier, value))
+    }
+  return values
+}
+
+function without(value: string, taken: string): string {
+  const gone = new Set(taken.split(LIST_BREAK))
+  return value
+    .split(LIST_BREAK)
+    .filter((one) => !gone.has(one))
+    .join(';')
 }
 
 export function readNetworkd(root = ''): NodeFacts['networkd'] {
@@ -237,8 +254,26 @@ export function readKubeProxyOrigins(root = ''): NodeFacts['kubeProxyOrigins'] {
       namesIn(`${pods}/${pod}/volumes/kubernetes.io~configmap`).includes('kube-proxy'),
     ),
     isKubeadm: readText(`${root}/var/lib/kubelet/kubeadm-flags.env`, 1) !== undefined,
-    isDisabledInK3s: k3s.some((path) => /^disable-kube-proxy:\s*["']?true/m.test(readText(path) ?? '')),
+    isDisabledInK3s:
+      k3s.some((path) => /^disable-kube-proxy:\s*["']?true/m.test(readText(path) ?? '')) ||
+      unitsOf(root).some((path) => /^[^#;]*--disable-kube-proxy(?!=false)/m.test(readText(path) ?? '')),
   }
+}
+
+/** The units of servers of k3s and RKE2, where their installers write the command line. */
+function unitsOf(root: string): readonly string[] {
+  return ['k3s', 'rke2-server'].flatMap((name) => [
+    `${root}/etc/systemd/system/${name}.service`,
+    ...layered([`${root}/etc/systemd/system/${name}.service.d`], '.conf'),
+  ])
+}
+
+/** Whether files of keepalived have virtual servers; it may only move an address (VRRP). null: none can be read. */
+export function readKeepalivedServers(root = ''): boolean | null {
+  const main = `${root}/etc/keepalived`
+  const paths = [main, `${main}/conf.d`].flatMap((folder) => layered([folder], '.conf'))
+  const texts = paths.flatMap((path) => readText(path) ?? [])
+  return texts.length === 0 ? null : texts.some((text) => /^[ \t]*(virtual_server|include)\b/m.test(text))
 }
 
 /** `KubeProxyReplacement` of the agent of Cilium on this node; '' when it says nothing. */

@@ -103,6 +103,7 @@ const HEALTHY: NodeFacts = {
   unmanagedDevices: [],
   networkd: { files: [], loopbackFiles: [], managesForeignRules: true, managesForeignRoutes: true, deviceState: '' },
   kubeProxyOrigins: { staticPods: [], hasPodVolume: false, isKubeadm: false, isDisabledInK3s: false },
+  keepalivedServers: null,
   ciliumReplacement: '',
   clock: { value: { isSynchronized: true } },
   cluster: {

@@ -10,6 +10,7 @@ import {
   hasNetAdmin,
   readCiliumReplacement,
   readConntrack,
+  readKeepalivedServers,
   readKubeProxyOrigins,
   readNetworkd,
   readProcesses,
@@ -68,6 +69,8 @@ describe('readProcesses', () => {
       14: { comm: 'toString' },
       15: { comm: 'k3s-agent', words: ['/usr/local/bin/k3s agent'] },
       16: { comm: 'rke2', words: ['/usr/bin/rke2', 'agent'] },
+      17: { comm: 'rke2', words: ['/usr/local/bin/rke2 agent'] },
+      18: { comm: 'k3s-server', words: ['/usr/local/bin/k3s server'] },
     })
     assert.deepEqual(await readProcesses(root), {
       hiddenProcesses: null,
@@ -77,6 +80,8 @@ describe('readProcesses', () => {
         { program: 'systemd-networkd', pid: 12, switches: [] },
         { program: 'k3s', pid: 15, switches: ['agent'] },
         { program: 'rke2', pid: 16, switches: ['agent'] },
+        { program: 'rke2', pid: 17, switches: ['agent'] },
+        { program: 'k3s', pid: 18, switches: [] },
       ],
     })
   })
@@ -142,10 +147,33 @@ test('readSysctlFile keeps dots of interface names', () => {
   ])
 })
 
-test('readUnmanagedDevices collects the values of all files', () => {
-  write('/etc/NetworkManager/NetworkManager.conf', '[keyfile]\nunmanaged-devices=interface-name:a\n')
-  write('/usr/lib/NetworkManager/conf.d/10-x.conf', '[keyfile]\nunmanaged-devices += type:veth \n')
-  assert.deepEqual(readUnmanagedDevices(root), ['interface-name:a', 'type:veth'])
+test('readUnmanagedDevices joins what files say as NetworkManager does', () => {
+  write('/usr/lib/NetworkManager/conf.d/50-x.conf', '[keyfile]\nunmanaged-devices=type:tun\n')
+  write('/etc/NetworkManager/conf.d/10-x.conf', '[keyfile]\nunmanaged-devices += type:veth \n')
+  assert.deepEqual(readUnmanagedDevices(root), ['type:tun', 'type:veth'])
+  write('/etc/NetworkManager/NetworkManager.conf', '[keyfile]\nunmanaged-devices=interface-name:a;interface-name:b\n')
+  assert.deepEqual(readUnmanagedDevices(root), ['interface-name:a;interface-name:b', 'type:veth'])
+  write('/etc/NetworkManager/conf.d/20-x.conf', '[keyfile]\nunmanaged-devices-=interface-name:a\n')
+  assert.deepEqual(readUnmanagedDevices(root), ['interface-name:b', 'type:veth'])
+  write('/etc/NetworkManager/conf.d/30-canal.conf', '[keyfile]\nunmanaged-devices=interface-name:cali*\n')
+  assert.deepEqual(readUnmanagedDevices(root), ['interface-name:cali*'])
+})
+
+test('readKeepalivedServers knows whether keepalived has virtual servers', () => {
+  assert.equal(readKeepalivedServers(root), null)
+  write('/etc/keepalived/keepalived.conf', 'vrrp_instance VI_1 {\n  virtual_ipaddress {\n 192.0.2.1\n }\n}\n')
+  assert.equal(readKeepalivedServers(root), false)
+  write('/etc/keepalived/conf.d/a.conf', '  virtual_server 192.0.2.1 443 {\n}\n')
+  assert.equal(readKeepalivedServers(root), true)
+})
+
+test('readKubeProxyOrigins finds the switch of k3s in its unit', () => {
+  assert.equal(readKubeProxyOrigins(root).isDisabledInK3s, false)
+  const unit = (last: string): string => `[Service]\nExecStart=/usr/local/bin/k3s \\\n    server \\\n\t'${last}' \\\n`
+  write('/etc/systemd/system/k3s.service', unit('--disable-kube-proxy=false'))
+  assert.equal(readKubeProxyOrigins(root).isDisabledInK3s, false)
+  write('/etc/systemd/system/k3s.service', unit('--disable-kube-proxy'))
+  assert.equal(readKubeProxyOrigins(root).isDisabledInK3s, true)
 })
 
 describe('readNetworkd', () => {

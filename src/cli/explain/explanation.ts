@@ -12,7 +12,7 @@ import { type Live, readLive } from '../../modes/look/live-tables.ts'
 import type { Look } from '../../modes/look/look.ts'
 import { modesIn, onlyMode } from '../../modes/modes-in-kernel.ts'
 import { annotationField } from '../../service/annotations.ts'
-import type { FrontendKey } from '../../service/frontends.ts'
+import { type FrontendKey, parseFrontendKey } from '../../service/frontends.ts'
 import { CodedError } from '../../values/errors.ts'
 import { IP_FAMILIES } from '../../values/protocol.ts'
 import { SERVICE_ANNOTATION } from '../../values/well-known.ts'
@@ -253,14 +253,19 @@ function ruleFrontends(target: Target, live: Live): readonly KernelFrontend[] {
       const key = keyOfSaved(frontend)
       const isWanted =
         target.kind === 'service'
-          ? isOfService(service, target)
+          ? isOfService(service, kind === 'node port' ? undefined : parseFrontendKey(key).port, target)
           : isTargeted(target, { key, roles: kind === 'node port' ? ['NodePort'] : ['ClusterIP'] })
       return isWanted ? [{ key, servicePort: service, objects: [], endpoints }] : []
     })
   })
 }
 
-function isOfService(servicePort: string, { service, port }: Extract<Target, { kind: 'service' }>): boolean {
+/** @param number the port of the Service; undefined where only its name is known */
+function isOfService(
+  servicePort: string,
+  number: number | undefined,
+  { service, port }: Extract<Target, { kind: 'service' }>,
+): boolean {
   const [name, portName] = servicePort.split(':')
-  return name === service && (port === undefined || port === portName)
+  return name === service && (port === undefined || port === portName || port === String(number))
 }

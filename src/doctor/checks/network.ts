@@ -6,7 +6,7 @@ import type { NetworkFile, NodeFacts } from '../facts.ts'
 import { amongProcesses, type Check, type CheckResult, FINE, type Finding, found, valueOr, when } from '../finding.ts'
 import { quote } from '../../values/quote.ts'
 import { SERVICE_DEVICE } from '../../values/well-known.ts'
-import { globMatches } from '../network-file.ts'
+import { globMatches, LIST_BREAK } from '../network-file.ts'
 import { processesOf } from './proxies.ts'
 
 const hasLink = ({ interfaces }: NodeFacts, pattern: RegExp): boolean =>
@@ -96,7 +96,7 @@ function cilium(facts: NodeFacts): CheckResult {
  * `except:` has precedence.
  */
 export function isUnmanaged(value: string): boolean {
-  const specs = value.split(/[;,\s]+/).filter((spec) => spec !== '')
+  const specs = value.split(LIST_BREAK).filter((spec) => spec !== '')
   const matches = (spec: string): boolean => {
     if (spec === '*' || spec === 'type:dummy') return true
     if (spec.startsWith('interface-name:=')) return spec.slice('interface-name:='.length) === SERVICE_DEVICE
@@ -157,14 +157,14 @@ function virtualAddresses(facts: NodeFacts): CheckResult {
 function networkManager(facts: NodeFacts): CheckResult {
   // Without addresses the device has nothing to lose.
   if (usesRoutes(facts)) return FINE
-  if (processesOf(facts, 'NetworkManager').length === 0 || facts.unmanagedDevices.some(isUnmanaged))
+  if (processesOf(facts, 'NetworkManager').length === 0 || isUnmanaged(facts.unmanagedDevices.join(';')))
     return amongProcesses(facts, FINE)
   return found({
     severity: 'warning',
     what: `NetworkManager runs, and its configuration does not leave ${SERVICE_DEVICE} alone.`,
     effect: `It may remove addresses of Services from ${SERVICE_DEVICE}, or take it down, when it restarts; kube-ipvs repairs that, but connections fail meanwhile.`,
     remedy: [
-      '# /etc/NetworkManager/conf.d/kube-ipvs.conf',
+      '# /etc/NetworkManager/conf.d/zz-kube-ipvs.conf: a later file with unmanaged-devices= would undo it',
       '[keyfile]',
       `unmanaged-devices+=interface-name:${SERVICE_DEVICE}`,
       '# then',
@@ -237,10 +237,14 @@ function device({ interfaces, configuration }: NodeFacts): CheckResult {
     const link = links.find(({ name }) => name === SERVICE_DEVICE)
     if (link === undefined || configuration.mode !== 'ipvs' || link.kind === 'dummy') return FINE
     return found({
-      severity: 'error',
+      severity: 'warning',
       what: `${SERVICE_DEVICE} is of the kind ${quote(link.kind)}, not dummy.`,
-      effect: 'kube-ipvs does not use a device that it cannot have made, so it binds no address of a Service.',
-      remedy: [`ip link delete ${SERVICE_DEVICE}`],
+      effect:
+        'kube-ipvs uses it as it is, binds the addresses of Services there, and never deletes it, not even at a cleanup: another program has made it.',
+      remedy: [
+        '# find out who makes it; without it kube-ipvs makes one at once, and connections to Services fail for a moment',
+        `ip link delete ${SERVICE_DEVICE}`,
+      ],
     })
   })
 }

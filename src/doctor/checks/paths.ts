@@ -40,24 +40,28 @@ function finding(paths: readonly PathFact[], cidrs: readonly string[]): Finding 
   const program = isIpv6 ? 'ip6tables' : 'iptables'
   const own = cidrs.filter((cidr) => cidr.includes(':') === isIpv6)
   const pods = own[0] ?? 'POD_CIDR'
+  // A firewall may keep strangers from node ports on purpose, and the packet is that of a stranger.
+  const isOutside = paths.every(({ from }) => from === 'outside')
   return {
-    severity: 'error',
+    severity: isOutside ? 'warning' : 'error',
     what: `${what} ${clients} are ${result === 'refused' ? 'rejected' : 'dropped'} in ${hook} (${table}) by ${by}: ${paths
       .slice(0, NAMED)
       .map((path) => `${path.source} to ${path.destination}`)
       .join(', ')}.`,
-    effect:
-      hook === 'INPUT'
+    effect: isOutside
+      ? 'Clients whose address no rule accepts do not reach node ports: right where only known clients may, wrong where a load balancer or anybody is to reach them.'
+      : hook === 'INPUT'
         ? 'In ipvs mode every packet to a Service passes INPUT, where in iptables mode it passes FORWARD: connections time out or are refused.'
         : 'Connections to Services time out or are refused.',
     remedy: [
       ...paths.slice(0, 1).flatMap(explainCommand),
       ...(hook === 'INPUT'
         ? [
-            '# accept pods, and node ports where clients outside use them, before the rule that drops; for good in the files of the firewall',
-            `${program} -I INPUT -s ${pods} -j ACCEPT`,
-            `${program} -I INPUT -p tcp --dport 30000:32767 -j ACCEPT`,
-            `# ufw: ufw allow from ${pods}; ufw allow 30000:32767/tcp`,
+            '# before the rule that drops; for good in the files of the firewall',
+            ...(isOutside ? [] : [`${program} -I INPUT -s ${pods} -j ACCEPT`, `# ufw: ufw allow from ${pods}`]),
+            '# node ports, for the clients that are to reach them',
+            `${program} -I INPUT -s CLIENTS -p tcp --dport 30000:32767 -j ACCEPT`,
+            '# ufw: ufw allow proto tcp from CLIENTS to any port 30000:32767',
           ]
         : ['# accept the addresses of pods and Services before the rule that drops']),
     ],

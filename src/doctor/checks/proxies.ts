@@ -63,6 +63,14 @@ function embedded(facts: NodeFacts): CheckResult {
       effect: `Without "disable-kube-proxy: true" on the servers it does. ${TWO_PROXIES}`,
       remedy: [],
     })
+  const snaps = processesOf(facts, 'kubelite')
+  if (snaps.length > 0)
+    findings.push({
+      severity: 'note',
+      what: `kubelite of MicroK8s runs here (${pidsOf(snaps)}); doctor cannot read whether its kube-proxy is switched off.`,
+      effect: `Otherwise kube-proxy runs inside its process. ${TWO_PROXIES}`,
+      remedy: [],
+    })
   const routers = processesOf(facts, 'kube-router').filter(
     ({ switches }) => !switches.includes('--run-service-proxy=false'),
   )
@@ -228,7 +236,9 @@ function nftablesProxy({ nftProxyTables, runningMode }: NodeFacts): CheckResult 
 }
 
 function ipvsWriters(facts: NodeFacts): CheckResult {
-  const writers = processesOf(facts, 'keepalived', 'loxilb')
+  const writers = processesOf(facts, 'keepalived', 'loxilb').filter(
+    ({ program }) => program !== 'keepalived' || facts.keepalivedServers !== false,
+  )
   const { mode, excludeCidrs } = facts.configuration
   if (writers.length === 0 || mode !== 'ipvs' || excludeCidrs.length > 0) return amongProcesses(facts, FINE)
   return found({

@@ -173,13 +173,17 @@ const WRITE_BEFORE =
 
 /** Bridges of network plug-ins, to which pods of one node are connected. */
 const POD_BRIDGE = /^(cni|cbr|kube-bridge|docker|weave|nodelocaldns)/
+/** Links of pods that are routed: then a bridge of Docker has containers, and no pods. */
+const ROUTED_PODS = /^(cali|cilium_|lxc)/
 
 function bridgeNetfilter(facts: NodeFacts): CheckResult {
   const { settings, interfaces, kernel } = facts
   return when(interfaces, (links) => {
     // A bridge to which nothing is connected, such as the docker0 of an idle Docker, is down.
+    const isRouted = links.some(({ name }) => ROUTED_PODS.test(name))
     const bridge = links.find(
-      ({ name, kind, operState }) => kind === 'bridge' && POD_BRIDGE.test(name) && operState !== 'down',
+      ({ name, kind, operState }) =>
+        kind === 'bridge' && POD_BRIDGE.test(name) && operState !== 'down' && !(isRouted && name.startsWith('docker')),
     )
     if (bridge === undefined) return FINE
     const names = [

@@ -51,6 +51,11 @@ export const NETWORK_ROWS: readonly Row[] = [
     'ok',
   ],
   [
+    'network-manager',
+    { ...running('NetworkManager'), unmanagedDevices: ['interface-name:kube-*', 'except:interface-name:kube-ipvs0'] },
+    'warning',
+  ],
+  [
     'systemd-networkd',
     networkd({ files: [{ file: '/etc/systemd/network/20-all.network', match: 'Name=*', isUnmanaged: false }] }),
     'error',
@@ -75,6 +80,6 @@ export const NETWORK_ROWS: readonly Row[] = [
   ['systemd-networkd', networkd({ files: [{ file: '/a', match: '', isUnmanaged: true }] }), 'ok'],
   ['systemd-networkd', { ...networkd({}), ...links({ name: 'cali1' }) }, 'note', /ManageForeignRoutingPolicyRules=no/],
   ['systemd-networkd', { ...networkd({ managesForeignRules: false }), ...links({ name: 'cali1' }) }, 'ok'],
-  ['service-device', links({ name: 'kube-ipvs0', kind: 'bridge' }), 'error', /ip link delete kube-ipvs0/],
+  ['service-device', links({ name: 'kube-ipvs0', kind: 'bridge' }), 'warning', /uses it as it is/],
   ['service-device', links(), 'ok'],
 ]

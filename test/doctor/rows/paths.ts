@@ -42,8 +42,14 @@ export const PATHS_ROWS: readonly Row[] = [
     'error',
     /The answers of Services to/,
   ],
+  [
+    'service-paths',
+    paths({ from: 'outside', source: '198.51.100.77', destination: '192.0.2.7:30080/tcp' }),
+    'warning',
+    /of clients outside are dropped.*\n.*right where only known clients may[^]*\niptables -I INPUT -s CLIENTS -p tcp --dport 30000/,
+  ],
   // A bundle could name anything.
-  ['service-paths', paths({ destination: '$(reboot):80/tcp' }), 'error', /time out or are refused\.\n# accept/],
+  ['service-paths', paths({ destination: '$(reboot):80/tcp' }), 'error', /time out or are refused\.\n# before the rule/],
   // What the proxy itself drops, and what depends on rules that cannot be judged.
   [
     'service-paths',

@@ -33,6 +33,7 @@ export const PROXIES_ROWS: readonly Row[] = [
     'note',
     /^(?![^]*^disable-kube-proxy)[^]*servers decide/m,
   ],
+  ['embedded-proxy', running('kubelite'), 'note', /cannot read whether/],
   ['embedded-proxy', running('kube-router'), 'error', /--run-service-proxy=false/],
   [
     'embedded-proxy',
@@ -131,6 +132,8 @@ export const PROXIES_ROWS: readonly Row[] = [
   ['nftables-proxy', { nftProxyTables: { value: ['ip kube-proxy'] } }, 'warning', /nft delete table ip kube-proxy/],
   ['nftables-proxy', { nftProxyTables: { value: ['ip6 kube-proxy'] }, runningMode: 'nftables' }, 'error'],
   ['ipvs-writers', running('keepalived'), 'warning', /excludeCIDRs/],
+  ['ipvs-writers', { ...running('keepalived'), keepalivedServers: true }, 'warning', /excludeCIDRs/],
+  ['ipvs-writers', { ...running('keepalived'), keepalivedServers: false }, 'ok'],
   ['ipvs-writers', { ...running('keepalived'), ...configured({ excludeCidrs: ['192.0.2.0/24'] }) }, 'ok'],
   ['ipvs-writers', { ...running('loxilb'), ...configured({ mode: 'iptables' }) }, 'ok'],
 ]

@@ -171,6 +171,8 @@ export const SETTINGS_ROWS: readonly Row[] = [
   ],
   ['bridge-netfilter', links({ name: 'br-storage', kind: 'bridge' }), 'ok'],
   ['bridge-netfilter', links({ name: 'docker0', kind: 'bridge', operState: 'down' }), 'ok'],
+  ['bridge-netfilter', links({ name: 'docker0', kind: 'bridge' }, { name: 'cali1' }), 'ok'],
+  ['bridge-netfilter', links({ name: 'docker0', kind: 'bridge' }), 'error'],
   [
     'bridge-netfilter',
     {
