@@ -8,11 +8,6 @@ import { GATES_WITH_EFFECT, gatesWithoutEffect } from './gates.ts'
 import type { FieldPath, KubeProxyConfiguration, LivePath, UncheckedConfiguration } from './types.ts'
 import { FIELD_PATHS, fieldAt, valueOf } from './values.ts'
 
-/** Fields whose new values a running proxy applies in a mode. */
-export function livePaths(mode: ProxyMode): readonly LivePath[] {
-  return FIELD_PATHS.filter((path): path is LivePath => fieldAt(path).reload[mode] === 'live')
-}
-
 /**
  * Fields whose new values require no new Pod in either mode, and so in none that a live change of
  * the mode or a fallback may bring. The chart leaves them out of the checksum for which it replaces

@@ -8,7 +8,6 @@ import { aggregateText } from '../values/errors.ts'
 import { quote } from '../values/quote.ts'
 import type * as z from 'zod'
 import type { Problem } from '../values/errors.ts'
-import { CodedError } from '../values/errors.ts'
 import { nearest } from '../values/nearest.ts'
 import { adviceOn } from './advice.ts'
 import { completeDefaults, completeModes, keepBlockOfMode } from './complete.ts'
@@ -126,17 +125,6 @@ export function defaultDocument(): UncheckedConfiguration {
 function internalDocument(): UncheckedConfiguration {
   const { logging, ...rest } = defaultDocument()
   return { ...rest, logging: { ...logging, format: '', flushFrequencyMs: 0, flushFrequencyAsNumber: true } }
-}
-
-/** The configuration without a file: every default, in the given mode. */
-export function defaultConfiguration(mode: KubeProxyConfiguration['mode'] = 'ipvs'): KubeProxyConfiguration {
-  const document = DOCUMENT.schema.parse({ apiVersion: API_VERSION, kind: KIND, mode })
-  const checked = checkConfiguration(
-    completeModes(keepBlockOfMode(completeDefaults(readDocument(document)))),
-    'defaults',
-  )
-  if ('errors' in checked) throw new CodedError('config-invalid', formatConfigurationErrors(checked.errors))
-  return checked.configuration
 }
 
 /** Checks a completed configuration by all rules, in kube-proxy's order: gates, logging, everything else. */

@@ -8,13 +8,6 @@ import type { IpFamily } from '../values/protocol.ts'
 import { NFT_FAMILY, type NftItem, type NftOperation, type NftStatement, PRIVATE_TABLE } from './types.ts'
 import { ownMember } from '../values/own-member.ts'
 
-/** Codes of ours, in addition to the kernel's. Stable. */
-export type NftErrorCode =
-  /** The kernel lacks nf_tables, a family of it, a kind of chain or an expression. */
-  | 'nftables-missing'
-  /** The table belongs to a socket of another process. */
-  | 'nftables-owned'
-
 /** Explanations of codes whose name alone is not clear. */
 const EXPLANATIONS: Readonly<Record<string, string>> = {
   ENOENT: 'it, its set or its chain does not exist',

@@ -9,12 +9,8 @@ import {
   nodeName,
   withFlagsForFile,
 } from '../../src/config/complete.ts'
-import {
-  checkConfiguration,
-  decodeConfiguration,
-  defaultConfiguration,
-  defaultDocument,
-} from '../../src/config/load.ts'
+import { checkConfiguration, decodeConfiguration, defaultDocument } from '../../src/config/load.ts'
+import { defaultConfiguration } from '../support/configuration.ts'
 
 const HEAD = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n'
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type ClusterShape, familyDoubts, nodePortDoubts } from '../../src/config/doubts.ts'
-import { defaultConfiguration } from '../../src/config/load.ts'
+import { defaultConfiguration } from '../support/configuration.ts'
 import type { KubeProxyConfiguration } from '../../src/config/types.ts'
 
 const DUAL = { clusterCIDR: '10.244.0.0/16,fd00:10:244::/56' }

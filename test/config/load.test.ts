@@ -4,7 +4,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { decodeConfigurationFile } from '../../src/config/file.ts'
-import { decodeConfiguration, defaultConfiguration, loadConfiguration } from '../../src/config/load.ts'
+import { decodeConfiguration, loadConfiguration } from '../../src/config/load.ts'
+import { defaultConfiguration } from '../support/configuration.ts'
 
 const HEAD = 'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n'
 

@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { defaultConfiguration } from '../../src/config/load.ts'
+import { defaultConfiguration } from '../support/configuration.ts'
 import { prepareProxy } from '../../src/daemon/proxy-assembly.ts'
 import { silentLog } from '../../src/values/log.ts'
 import { Workbench } from '../support/daemon.ts'

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import type { KubeProxyConfiguration } from '../../src/config/types.ts'
 import { watchFallback } from '../../src/daemon/fallback-watch.ts'
 import { eventually } from '../support/deadline.ts'
-import { defaultConfiguration } from '../../src/config/load.ts'
+import { defaultConfiguration } from '../support/configuration.ts'
 import { recordingLog } from '../support/recording-log.ts'
 
 const HAS_ALL =

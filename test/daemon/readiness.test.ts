@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test, type TestContext } from 'node:test'
-import { defaultConfiguration } from '../../src/config/load.ts'
+import { defaultConfiguration } from '../support/configuration.ts'
 import type { DetectLocalMode } from '../../src/config/types.ts'
 import { type NodeWaits, Readiness } from '../../src/daemon/readiness.ts'
 import type { Node, ObjectChange } from '../../src/service/objects.ts'

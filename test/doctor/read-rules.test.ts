@@ -1,7 +1,7 @@
 /** Which modes doctor knows of where it cannot read rules, or virtual IPs. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { defaultConfiguration } from '../../src/config/load.ts'
+import { defaultConfiguration } from '../support/configuration.ts'
 import { readRules } from '../../src/doctor/read-kernel.ts'
 import { checkNode } from '../../src/modes/ipvs/node-preparation.ts'
 import { summarizeRules } from '../../src/doctor/rules-summary.ts'

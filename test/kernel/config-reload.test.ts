@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { livePaths } from '../../src/config/changes.ts'
+import { FIELD_PATHS, fieldAt } from '../../src/config/values.ts'
 import { Workbench } from '../support/daemon.ts'
 import { service, slice } from '../support/manifests.ts'
 import { boundAddresses, freshNode, links, localRoutes, rulesText, virtualServers } from '../support/kernel-state.ts'
@@ -193,6 +193,8 @@ describe('a changed configuration file', () => {
     const groups = (fields: readonly string[]): string[] => [
       ...new Set(fields.map((field) => (field.startsWith('conntrack.') ? 'conntrack' : field))),
     ]
+    const livePaths = (mode: 'ipvs' | 'iptables'): readonly string[] =>
+      FIELD_PATHS.filter((path) => fieldAt(path).reload[mode] === 'live')
     assert.deepEqual(Object.keys(LIVE).sort(), groups(livePaths('ipvs')).sort())
     const checked = [...Object.keys(LIVE), ...Object.keys(LIVE_IN_IPTABLES)]
     for (const field of groups(livePaths('iptables'))) assert.ok(checked.includes(field), field)

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { connect } from 'node:net'
 import { after, before, describe, it } from 'node:test'
-import { defaultConfiguration } from '../../src/config/load.ts'
+import { defaultConfiguration } from '../support/configuration.ts'
 import { prepareProxy } from '../../src/daemon/proxy-assembly.ts'
 import type { Proxy } from '../../src/daemon/proxy.ts'
 import type { EndpointSlice } from '../../src/service/objects.ts'

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
 import { parse } from 'yaml'
-import { defaultConfiguration, loadConfiguration } from '../../src/config/load.ts'
+import { loadConfiguration } from '../../src/config/load.ts'
+import { defaultConfiguration } from '../support/configuration.ts'
 import type { ConntrackSettings } from '../../src/config/types.ts'
 import {
   conntrackLimit,

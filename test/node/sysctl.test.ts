@@ -4,7 +4,7 @@ import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, uti
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { defaultConfiguration } from '../../src/config/load.ts'
+import { defaultConfiguration } from '../support/configuration.ts'
 import { conntrackSettings, type KernelSetting, sysctl } from '../../src/node/kernel-settings.ts'
 import { applySysctls, refusalOf } from '../../src/node/sysctl.ts'
 

@@ -2,7 +2,7 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { defaultConfiguration } from '../../src/config/load.ts'
+import { defaultConfiguration } from './configuration.ts'
 import type { Inspected } from '../../src/daemon/daemon-view.ts'
 import { answerLocally } from '../../src/daemon/local-answers.ts'
 import { LocalSocket } from '../../src/daemon/local-socket.ts'

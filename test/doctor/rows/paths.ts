@@ -49,7 +49,12 @@ export const PATHS_ROWS: readonly Row[] = [
     /of clients outside are dropped.*\n.*right where only known clients may[^]*\niptables -I INPUT -s CLIENTS -p tcp --dport 30000/,
   ],
   // A bundle could name anything.
-  ['service-paths', paths({ destination: '$(reboot):80/tcp' }), 'error', /time out or are refused\.\n# before the rule/],
+  [
+    'service-paths',
+    paths({ destination: '$(reboot):80/tcp' }),
+    'error',
+    /time out or are refused\.\n# before the rule/,
+  ],
   // What the proxy itself drops, and what depends on rules that cannot be judged.
   [
     'service-paths',
