@@ -3,9 +3,11 @@
  * the two is loaded only when it runs, and is a bundle of its own in the image (dev/bundle.ts).
  */
 import { isDaemon, parseCommandLine } from './start/command-line.ts'
-import { outputWritten } from './start/output.ts'
+import { onOutputGone, outputWritten } from './start/output.ts'
 
 const line = parseCommandLine(process.argv.slice(2))
+// A reader such as `head` may leave before everything is printed.
+if (!isDaemon(line)) onOutputGone(() => undefined)
 const code = isDaemon(line)
   ? import('./start/main.ts').then(({ main }) => main(line))
   : import('./cli/main.ts').then(({ main }) => main(line))

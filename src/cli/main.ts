@@ -6,7 +6,7 @@ import { type CommandLine, USAGE_EXIT_CODE, type UsageError } from '../start/com
 import type { CommandName } from '../start/commands.ts'
 import type { FlagValues } from '../start/flags.ts'
 import { nextStep } from '../start/next-step.ts'
-import { onOutputGone, page, printErrorText, printText } from '../start/output.ts'
+import { page, printErrorText, printText } from '../start/output.ts'
 import { failureText, usageErrorText, versionText } from './messages.ts'
 
 /** A command is loaded when it runs: `--help` needs none of them. */
@@ -28,8 +28,6 @@ const RUN: Readonly<Record<CommandName, (flags: FlagValues, words: readonly stri
 
 /** Resolves to the exit code. It never rejects. */
 export async function main(line: CommandLine | { readonly error: UsageError }): Promise<number> {
-  // A reader such as `head` may leave before everything is printed.
-  onOutputGone(() => undefined)
   const notices = 'error' in line ? line.error.notices : line.notices
   if (notices.length > 0) printErrorText(notices.join('\n'))
   if ('error' in line) {

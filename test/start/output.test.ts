@@ -10,11 +10,17 @@ printText('x'.repeat(999_999))
 await outputWritten()
 process.exit(3)`
 
-/** Runs PRINT in front of a pipe to `reader`, and prints the exit codes of both. */
-const piped = (reader: string): string =>
+/** Goes on after it has printed, as `kube-ipvs diff` does. */
+const PRINT_FIRST = (isProtected: boolean): string => `import { onOutputGone, printText } from '${OUTPUT}'
+if (${isProtected}) onOutputGone(() => undefined)
+printText('x'.repeat(999_999))
+setTimeout(() => process.exit(3), 500)`
+
+/** Runs a program in front of a pipe to `reader`, and prints what that prints and the exit code of the program. */
+const piped = (reader: string, program = PRINT): string =>
   execFileSync(
     'bash',
-    ['-c', `"$0" --input-type=module -e "$1" | ${reader}; echo "\${PIPESTATUS[0]}"`, process.execPath, PRINT],
+    ['-c', `"$0" --input-type=module -e "$1" | ${reader}; echo "\${PIPESTATUS[0]}"`, process.execPath, program],
     {
       encoding: 'utf8',
       stdio: ['ignore', 'pipe', 'ignore'],
@@ -28,5 +34,10 @@ describe('the output of a command', () => {
 
   it('does not keep the command when its reader is gone', () => {
     assert.equal(piped('true'), '3\n')
+  })
+
+  it('ends no command that goes on when its reader is gone, as src/main.ts asks for', () => {
+    assert.equal(piped('true', PRINT_FIRST(true)), '3\n')
+    assert.equal(piped('true', PRINT_FIRST(false)), '1\n')
   })
 })
