@@ -22,7 +22,7 @@ import {
 import { familyEvents } from '../netlink/family-events.ts'
 import type { RtnetlinkEvent } from '../netlink/rtnetlink-events.ts'
 import type { HostIptables } from '../node/iptables-programs.ts'
-import { earliest } from '../values/clock.ts'
+import { Pacer } from '../sync/pacer.ts'
 import { IP_FAMILIES, type IpFamily } from '../values/protocol.ts'
 
 export interface Subscription {
@@ -172,14 +172,13 @@ const SETTLE_LONGEST_MS = 2000
 export function watchRules(options: RuleWatchOptions): { close(): void } {
   const { iptables, layout, settleMs = 0, onForeignWrite, doubtRules, onError } = options
   if (iptables.choice.mode === 'legacy') return { close: () => undefined }
-  const throttle = new RuleThrottle()
-  let throttleTimer: NodeJS.Timeout | undefined
+  const now = (): number => performance.now()
+  const reads = IP_FAMILIES.map((family) => {
+    const run = async (): Promise<undefined> => void doubtRules(family)
+    return { family, pacer: new Pacer({ minPeriodMs: () => READ_PERIOD_MS, now, run }) }
+  })
   const report = (...families: readonly IpFamily[]): void => {
-    for (const family of families) throttle.request(family)
-    clearTimeout(throttleTimer)
-    for (const family of throttle.takeDue(performance.now())) doubtRules(family)
-    const nextMs = throttle.nextDueMs()
-    if (nextMs !== undefined) throttleTimer = setTimeout(report, Math.max(0, nextMs - performance.now()))
+    for (const { family, pacer } of reads) if (families.includes(family)) pacer.request()
   }
   const unsettled = new Set<IpFamily>()
   let settleTimer: NodeJS.Timeout | undefined
@@ -217,7 +216,7 @@ export function watchRules(options: RuleWatchOptions): { close(): void } {
   return {
     close() {
       clearTimeout(settleTimer)
-      clearTimeout(throttleTimer)
+      for (const { pacer } of reads) void pacer.close()
       events.close()
     },
   }
@@ -225,42 +224,3 @@ export function watchRules(options: RuleWatchOptions): { close(): void } {
 
 /** Shortest time between two readings of the rules of one family, in milliseconds: each is a process. */
 const READ_PERIOD_MS = 1000
-
-/** When to read the rules of a family after an announcement: at once, but at most once in READ_PERIOD_MS. */
-export class RuleThrottle {
-  readonly #periodMs: number
-  readonly #requested = new Set<IpFamily>()
-  readonly #lastMs = new Map<IpFamily, number>()
-
-  constructor(periodMs = READ_PERIOD_MS) {
-    this.#periodMs = periodMs
-  }
-
-  /**
-   * Requests a read, because the rules of this family may have changed. A request that is too early
-   * is kept until it is due.
-   */
-  request(family: IpFamily): void {
-    this.#requested.add(family)
-  }
-
-  /** Families whose rules are to be read now; they count as read. */
-  takeDue(nowMs: number): readonly IpFamily[] {
-    const due = [...this.#requested].filter((family) => this.#dueMs(family) <= nowMs)
-    for (const family of due) {
-      this.#requested.delete(family)
-      this.#lastMs.set(family, nowMs)
-    }
-    return due
-  }
-
-  /** When the next family is due, on the same clock; undefined when none was requested. */
-  nextDueMs(): number | undefined {
-    return earliest(...Array.from(this.#requested, (family) => this.#dueMs(family)))
-  }
-
-  #dueMs(family: IpFamily): number {
-    const last = this.#lastMs.get(family)
-    return last === undefined ? Number.NEGATIVE_INFINITY : last + this.#periodMs
-  }
-}

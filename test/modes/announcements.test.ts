@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
-import { afterEach, beforeEach, describe, it, mock, test } from 'node:test'
-import { keepListening, RuleThrottle } from '../../src/modes/announcements.ts'
+import { afterEach, beforeEach, describe, it, mock } from 'node:test'
+import { keepListening } from '../../src/modes/announcements.ts'
 import type { LossListener } from '../../src/netlink/announcements.ts'
 import { CodedError } from '../../src/values/errors.ts'
 
@@ -87,21 +87,4 @@ describe('keepListening', () => {
     mock.timers.tick(5000)
     assert.deepEqual([sockets.opened, sockets.closed], [1, 1])
   })
-})
-
-test('RuleThrottle reports a family at once, then once a period, and keeps early requests', () => {
-  const throttle = new RuleThrottle()
-  assert.equal(throttle.nextDueMs(), undefined)
-  assert.deepEqual(throttle.takeDue(0), [])
-  throttle.request('IPv4')
-  assert.deepEqual(throttle.takeDue(100), ['IPv4'])
-  assert.deepEqual(throttle.takeDue(100), [])
-  throttle.request('IPv4')
-  throttle.request('IPv4')
-  throttle.request('IPv6')
-  assert.deepEqual(throttle.takeDue(500), ['IPv6'])
-  assert.equal(throttle.nextDueMs(), 1100)
-  assert.deepEqual(throttle.takeDue(1099), [])
-  assert.deepEqual(throttle.takeDue(1100), ['IPv4'])
-  assert.equal(throttle.nextDueMs(), undefined)
 })

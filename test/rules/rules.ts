@@ -203,7 +203,7 @@ export const TOOLS: readonly string[] = [
 ]
 
 /** Lines of the files that the daemon may load, at its start or when it is asked. */
-export const MAX_DAEMON_LINES = 58_200
+export const MAX_DAEMON_LINES = 58_150
 
 /**
  * The program, its tools and the tests. Each imports from itself and from what precedes it, so that
