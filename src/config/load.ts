@@ -21,7 +21,7 @@ import {
 } from './document.ts'
 import { ineffectiveFields } from './changes.ts'
 import { gateError, IPVS_GATE, refusesIpvs, unknownGates } from './gates.ts'
-import { API_VERSION, DOCUMENT, KIND, type Shape, readDocument } from './schema.ts'
+import { API_VERSION, documentShape, KIND, type Shape, readDocument } from './schema.ts'
 import type { KubeProxyConfiguration, UncheckedConfiguration } from './types.ts'
 import { type RuleViolation, validateConfiguration, validateLogging } from './validate.ts'
 import { valueAt } from './values.ts'
@@ -70,9 +70,10 @@ export function decodeConfiguration(text: string, source: string): DecodedConfig
   if (wrongKind !== undefined) return { ...undecodable(source, wrongKind), advice: adviceOn(document) }
   if (isInternal(document.value)) return { configuration: internalDocument(), warnings: [], lenient: undefined }
 
-  const strict = DOCUMENT.schema.safeParse(document.value)
+  const { schema, fields } = documentShape()
+  const strict = schema.safeParse(document.value)
   const unknown = strict.success ? [] : strict.error.issues.flatMap(unknownFields)
-  const shaped = unknown.length === 0 ? strict : DOCUMENT.schema.safeParse(without(document.value, unknown))
+  const shaped = unknown.length === 0 ? strict : schema.safeParse(without(document.value, unknown))
   if (!shaped.success) {
     const error = decodeError(shaped.error.issues, document) ?? 'not a configuration'
     return undecodable(source, error)
@@ -83,7 +84,7 @@ export function decodeConfiguration(text: string, source: string): DecodedConfig
       ...(hasOwnBlock(document.value) ? { kubeIPVSGiven: true } : {}),
     },
     warnings: [
-      ...unknown.slice(0, MAX_REPORTED).map((path) => unknownFieldWarning(path, document, source)),
+      ...unknown.slice(0, MAX_REPORTED).map((path) => unknownWarning(path, fields, document, source)),
       ...moreDocuments(document.others.length, source),
       ...document.duplicates.map(
         ({ text }): Problem => ({
@@ -117,7 +118,7 @@ function moreDocuments(others: number, source: string): readonly Problem[] {
 
 /** Every default, with the mode not given. */
 export function defaultDocument(): UncheckedConfiguration {
-  const document = DOCUMENT.schema.parse({ apiVersion: API_VERSION, kind: KIND })
+  const document = documentShape().schema.parse({ apiVersion: API_VERSION, kind: KIND })
   return keepBlockOfMode(completeDefaults(readDocument(document)))
 }
 
@@ -242,8 +243,8 @@ function without(value: unknown, paths: readonly Path[]): unknown {
 }
 
 /** Names an unknown field with its line and, if one is similar, the field that was probably meant. */
-function unknownFieldWarning(path: Path, document: ConfigurationDocument, source: string): Problem {
-  let siblings: Shape['fields'] = DOCUMENT.fields
+function unknownWarning(path: Path, fields: Shape['fields'], document: ConfigurationDocument, source: string): Problem {
+  let siblings = fields
   for (const step of path.slice(0, -1)) siblings = siblings?.[String(step)]?.fields
   const guess = nearest(String(path.at(-1)), Object.keys(siblings ?? {}))
   const line = document.lineOf(path)

@@ -185,8 +185,16 @@ function block(
 
 const WORD: DocumentType = { schema: text('') }
 
-/** The whole document. */
-export const DOCUMENT = block('', FIELD_PATHS, { apiVersion: WORD, kind: WORD })
+let made: WeakRef<DocumentType> | undefined
+
+/** The whole document. Nothing keeps it between readings: it has a megabyte, and a daemon rarely reads. */
+export function documentShape(): DocumentType {
+  const known = made?.deref()
+  if (known !== undefined) return known
+  const shape = block('', FIELD_PATHS, { apiVersion: WORD, kind: WORD })
+  made = new WeakRef(shape)
+  return shape
+}
 
 /** What a document that fits the schema says; nothing but its types was checked. */
 export function readDocument(parsed: unknown): UncheckedConfiguration {

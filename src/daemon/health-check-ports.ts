@@ -44,6 +44,7 @@ const monotonic = (): number => performance.now()
  * it: the kernel may refuse the rules of one Service for good.
  */
 const LONGEST_HOLD_MS = 15_000
+const LOST = { code: 'health-check-port', about: 'object', field: 'spec.healthCheckNodePort' } as const
 /** Services that are reported for one port that they do not get. */
 const MAX_LOSERS = 20
 
@@ -131,13 +132,7 @@ export class HealthCheckPorts {
       const [family = '', port = ''] = key.split(' ')
       const [namespace = '', name = ''] = loser.split('/')
       const message = `node ${nodeName} failed to start healthcheck "${loser}" on port ${port}: service ${winner} has it for ${family}`
-      lost.push({
-        code: 'health-check-port',
-        about: 'object',
-        subject: `service ${loser}`,
-        field: 'spec.healthCheckNodePort',
-        message,
-      })
+      lost.push({ ...LOST, subject: `service ${loser}`, message })
       events?.record(healthCheckFailed({ namespace, name }, message))
     }
     problems.report('health check', `port ${key}`, lost)

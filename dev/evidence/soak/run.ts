@@ -198,9 +198,11 @@ export class Soak {
         ([, bucket, count, sum, value]) => [bucket ?? count ?? sum ?? '', Number(value)],
       ),
     )
+    // A proxy that was replaced has begun to count again.
+    const isSame = (now.get('count') ?? 0) >= (this.#delaysBefore.get('count') ?? 0)
+    const before = (name: string): number => (isSame ? (this.#delaysBefore.get(name) ?? 0) : 0)
     if (counts)
-      for (const [name, value] of now)
-        this.#delays.set(name, (this.#delays.get(name) ?? 0) + value - (this.#delaysBefore.get(name) ?? 0))
+      for (const [name, value] of now) this.#delays.set(name, (this.#delays.get(name) ?? 0) + value - before(name))
     this.#delaysBefore = now
   }
 }
