@@ -6,9 +6,7 @@ const { readFileSync } = require('node:fs')
 const { join } = require('node:path')
 const { Script } = require('node:vm')
 
-// Tests load single bundles.
-if (require.main === module) load('./main.js')
-module.exports = { load }
+load('./main.js')
 
 /**
  * What a bundle exports. @param {string} name

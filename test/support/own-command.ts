@@ -4,7 +4,10 @@
  * commands. For commands that end by themselves and leave nothing open.
  */
 import { AsyncLocalStorage } from 'node:async_hooks'
+import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { Script } from 'node:vm'
 import { PROGRAM_VARIABLE } from '../../dev/testing/variables.ts'
 import { parseCommandLine } from '../../src/start/command-line.ts'
 import type { Ended } from './programs.ts'
@@ -40,8 +43,17 @@ let tools: Promise<Tools> | undefined
 async function loadTools(): Promise<Tools> {
   const program = process.env[PROGRAM_VARIABLE]
   if (program === undefined) return import('../../src/cli/main.ts')
-  const { load } = createRequire(import.meta.url)(program) as { load(name: string): Tools } // dev/entry.cjs
-  return load('./tools.js')
+  const filename = join(dirname(program), 'tools.js')
+  // As dev/entry.cjs does it.
+  const script = new Script(readFileSync(filename, 'latin1'), {
+    filename,
+    cachedData: readFileSync(`${filename}.cache`),
+  })
+  const module: { exports: Partial<Tools> } = { exports: {} }
+  script.runInThisContext()(createRequire(program), filename, module)
+  const { main } = module.exports
+  if (main === undefined) throw new Error(`${filename} exports no main`)
+  return { main }
 }
 
 /** Never rejects. Several may run at the same time. */

@@ -60,7 +60,7 @@ function finding(paths: readonly PathFact[], cidrs: readonly string[]): Finding 
             '# before the rule that drops; for good in the files of the firewall',
             ...(isOutside ? [] : [`${program} -I INPUT -s ${pods} -j ACCEPT`, `# ufw: ufw allow from ${pods}`]),
             '# node ports, for the clients that are to reach them',
-            `${program} -I INPUT -s CLIENTS -p tcp --dport 30000:32767 -j ACCEPT`,
+            `# ${program} -I INPUT -s CLIENTS -p tcp --dport 30000:32767 -j ACCEPT`,
             '# ufw: ufw allow proto tcp from CLIENTS to any port 30000:32767',
           ]
         : ['# accept the addresses of pods and Services before the rule that drops']),

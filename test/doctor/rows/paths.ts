@@ -46,7 +46,7 @@ export const PATHS_ROWS: readonly Row[] = [
     'service-paths',
     paths({ from: 'outside', source: '198.51.100.77', destination: '192.0.2.7:30080/tcp' }),
     'warning',
-    /of clients outside are dropped.*\n.*right where only known clients may[^]*\niptables -I INPUT -s CLIENTS -p tcp --dport 30000/,
+    /of clients outside are dropped.*\n.*right where only known clients may[^]*\n# iptables -I INPUT -s CLIENTS -p tcp --dport 30000/,
   ],
   // A bundle could name anything.
   [
