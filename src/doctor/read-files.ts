@@ -256,7 +256,7 @@ export function readKubeProxyOrigins(root = ''): NodeFacts['kubeProxyOrigins'] {
     isKubeadm: readText(`${root}/var/lib/kubelet/kubeadm-flags.env`, 1) !== undefined,
     isDisabledInK3s:
       k3s.some((path) => /^disable-kube-proxy:\s*["']?true/m.test(readText(path) ?? '')) ||
-      unitsOf(root).some((path) => /^[^#;]*--disable-kube-proxy(?!=false)/m.test(readText(path) ?? '')),
+      unitsOf(root).some((path) => /^[^#;\n]*--disable-kube-proxy(?!=false)/m.test(readText(path) ?? '')),
   }
 }
 
