@@ -350,6 +350,8 @@ describe('explain', () => {
         ['203.0.113.1:80/tcp', 'demo/web:http', '10.244.0.1:8080'],
       ],
     )
+    const ofNumber = await explain('demo/web:80')
+    assert.deepEqual(ofNumber.kernel.map(({ key }) => key).toSorted(), ['10.96.0.1:80/tcp', '203.0.113.1:80/tcp'])
     const chain = port.objects.find(({ name }) => name.startsWith('KUBE-SVC-'))?.name ?? ''
     sh(`iptables -t nat -A ${chain} -j RETURN`)
     sh('iptables -t nat -F KUBE-NODEPORTS')
